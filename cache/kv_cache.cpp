@@ -9,13 +9,37 @@ namespace ringside {
 void KvCache::Reset(const RingWindow& window) {
   CHECK_LE(window.pinned, shape_.pinned_capacity());
   ring_ = Ring(window, shape_.ring_rows());
+  state_.Clear();
   snapshot_ = 0;
   history_ = nullptr;
   branch_ = 0;
 }
 
+KvCache::Place KvCache::Append(int64_t rows, std::vector<StateWrite>* state_writes) {
+  const int64_t position = ring_.Append(rows);
+  const int slot = state_.SlotOf(StateShape::BoundaryBefore(position));
+  state_.Append(position, rows, ring_.message_starts(), ring_.window().pinned, state_writes);
+  return {position, slot};
+}
+
+void KvCache::RollBack(int64_t to) {
+  CHECK_EQ(Floor(to), to);
+  ring_.RollBack(to);
+  state_.RollBack(to);
+}
+
+void KvCache::Adopt(const KvCache& from, int64_t tokens) {
+  const Ring& other = from.ring_;
+  CHECK_EQ(from.Floor(tokens), tokens);
+  const auto starts = other.message_starts();
+  const auto end = std::ranges::lower_bound(starts, tokens);
+  const int64_t pinned = other.window().pinned;
+  CHECK(ring_.Restore(tokens, tokens > pinned ? other.resident() : pinned, {starts.begin(), end}).ok());
+  state_.Adopt(from.state_, tokens);
+}
+
 void KvCache::BranchOff(const KvCache& history, int64_t tokens) {
-  CHECK(shape_ == history.shape_ && history.history_ == nullptr);
+  CHECK(shape_ == history.shape_ && history.history_ == nullptr && shape_.state.empty());
   const int64_t pinned = history.ring_.window().pinned;
   CHECK_GE(tokens, pinned);
   ring_ = history.ring_;

@@ -86,7 +86,7 @@ class Snapshot {
   /// False while the cache lacks rows that its next token sees: in a branch, or in the first window of a shortened
   /// replay.
   static bool CanCapture(const KvCache& cache) {
-    return cache.history() == nullptr && cache.ring().CanRollBack(cache.ring().next());
+    return cache.history() == nullptr && !cache.state().used() && cache.ring().CanRollBack(cache.ring().next());
   }
   /// Starts an asynchronous copy of the cache's rows from the device. `tokens`: the ids of its ring().next() positions.
   /// `base`: the last snapshot that this cache was captured to or restored from; chunks that have not changed since are

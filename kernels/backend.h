@@ -29,6 +29,7 @@
 #include "kernels/low_rank.h"
 #include "kernels/random_weights.h"
 #include "kernels/ranks/comm.h"
+#include "kernels/recurrence.h"
 #include "kernels/rope_pairs.h"
 #include "kernels/router_traits.h"
 #include "kernels/row_sampling_params.h"
@@ -138,6 +139,8 @@ enum class Feature {
   kRouterTraits,  // ExpertsArgs::traits that are not plain
   kQueryFactors,  // AttentionArgs::query_weights and query_scales
   kXielu,
+  kGates,            // Gate
+  kRecurrence,       // Recur
   kLatentAttention,  // KvShape::latent_dim, LinearHeads
 };
 
@@ -231,6 +234,12 @@ class Backend : public SlabMemory {
   virtual void Activate(Tensor x, Activation activation) = 0;
   /// x = xIELU(x), in place. REQUIRES: Feature::kXielu.
   virtual void Xielu(Tensor x, const XieluParameters& parameters);
+  /// y = y * f(gate), element by element. gate, y [T, n]. REQUIRES: Feature::kGates.
+  virtual void Gate(Tensor gate, GateKind kind, Tensor y);
+  /// A recurrent mixer (kernels/recurrence.h): reads each segment's boundary state and tail, appends its rows to the
+  /// tail, stores the boundaries of AttentionSegment::state_writes. The tail afterwards has the rows from the last
+  /// boundary before the segment's last row on. REQUIRES: Feature::kRecurrence.
+  virtual void Recur(const RecurrenceArgs& args);
   /// y += the weighted sum of the MLPs of each row's selected experts, in expert order (Shazeer et al. 2017). An
   /// expert's MLP is Linear, MultiplyActivated, Linear.
   virtual void Experts(const ExpertsArgs& args) = 0;

@@ -27,12 +27,14 @@ std::span<const HuggingFaceFamily> LlamaLikeFamilies();
 std::span<const HuggingFaceFamily> RecentFamilies();
 /// Those with multi-head latent attention.
 std::span<const HuggingFaceFamily> LatentFamilies();
+/// Those with recurrent layers.
+std::span<const HuggingFaceFamily> HybridFamilies();
 /// Encoder-decoder families.
 std::span<const HuggingFaceFamily> EncoderDecoderFamilies();
 /// The other families.
 std::span<const HuggingFaceFamily> OlderFamilies();
-/// The family of a model_type; if there are several, the one whose norms are among `names` (the file's tensors). Null
-/// if unknown.
+/// The family of a model_type; if there are several, the last whose last rules' first tensor is among `names` (the
+/// file's tensors, in a wrapper's file with another prefix), or else the first. Null if unknown.
 const HuggingFaceFamily* FindHuggingFaceFamily(std::string_view type, std::span<const std::string_view> names);
 
 }  // namespace ringside

@@ -13,8 +13,9 @@
 namespace ringside {
 namespace {
 
-std::array<std::span<const HuggingFaceFamily>, 5> AllFamilies() {
-  return {LlamaLikeFamilies(), RecentFamilies(), LatentFamilies(), OlderFamilies(), EncoderDecoderFamilies()};
+std::array<std::span<const HuggingFaceFamily>, 6> AllFamilies() {
+  return {LlamaLikeFamilies(), RecentFamilies(), HybridFamilies(),
+          LatentFamilies(),    OlderFamilies(),  EncoderDecoderFamilies()};
 }
 
 std::vector<std::string_view> SupportedTypes() {
@@ -74,6 +75,7 @@ Status SkipDraftLayers(const ConfigJson& config, std::string_view prefix, Networ
     plan->skipped.push_back(fmt::format("{}layers.{}.", prefix, plan->spec.layers + layer));
   }
   plan->skipped.push_back(fmt::format("{}mtp_", prefix));
+  plan->skipped.emplace_back("mtp.");
   return Status::Ok();
 }
 
@@ -93,8 +95,11 @@ const HuggingFaceFamily* FindHuggingFaceFamily(std::string_view type, std::span<
   for (const auto& families : AllFamilies()) {
     for (const HuggingFaceFamily& family : families) {
       if (family.type != type) continue;
-      const std::string norm = WithLayer(family.rules.back().front().name, 0);
-      if (found == nullptr || PrefixOf(norm, family.prefix, names)) found = &family;
+      const std::string tensor = WithLayer(family.rules.back().front().name, 0), wrapped = "model." + tensor;
+      const bool has = PrefixOf(tensor, family.prefix, names) || std::ranges::any_of(names, [&](std::string_view name) {
+                         return name.ends_with("language_" + wrapped) || name.ends_with("language_model." + tensor);
+                       });
+      if (found == nullptr || has) found = &family;
     }
   }
   return found;

@@ -16,6 +16,8 @@ constexpr Wrapper kWrappers[] = {
     {"mistral3", "mistral"},
     {"qwen2_5_vl", "qwen2"},
     {"qwen2_vl", "qwen2"},
+    {"qwen3_5", "qwen3_5_text"},
+    {"qwen3_5_moe", "qwen3_5_moe_text"},
     {"qwen3_vl", "qwen3_vl_text"},
     {"qwen3_vl_moe", "qwen3_vl_moe_text"},
 };

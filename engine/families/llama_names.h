@@ -50,6 +50,16 @@ inline constexpr TensorRule kMixtralExperts[] = {
     {TensorRole::kExpertUp, "layers.{}.block_sparse_moe.experts.{e}.w3.weight"},
     {TensorRole::kExpertDown, "layers.{}.block_sparse_moe.experts.{e}.w2.weight"},
 };
+inline constexpr TensorRule kQwenExperts[] = {
+    {TensorRole::kRouter, "layers.{}.mlp.gate.weight"},
+    {TensorRole::kExpertGate, "layers.{}.mlp.experts.{e}.gate_proj.weight"},
+    {TensorRole::kExpertUp, "layers.{}.mlp.experts.{e}.up_proj.weight"},
+    {TensorRole::kExpertDown, "layers.{}.mlp.experts.{e}.down_proj.weight"},
+    {TensorRole::kSharedRouter, "layers.{}.mlp.shared_expert_gate.weight"},
+    {TensorRole::kSharedGate, "layers.{}.mlp.shared_expert.gate_proj.weight"},
+    {TensorRole::kSharedUp, "layers.{}.mlp.shared_expert.up_proj.weight"},
+    {TensorRole::kSharedDown, "layers.{}.mlp.shared_expert.down_proj.weight"},
+};
 
 inline constexpr TensorRule kExpertsAndShared[] = {
     {TensorRole::kRouter, "layers.{}.mlp.gate.weight"},
@@ -79,5 +89,7 @@ Status ReadWidths(const ConfigJson& config, std::string_view shared_experts,
                   const std::function<bool(int64_t)>& is_dense, ModelSpec* spec);
 /// ModelSpec::position_scale.
 Status ReadPositionScale(const ConfigJson& config, ModelSpec* spec);
+/// Number of experts and of those used. ERRORS: kInvalidArgument unless every layer has them.
+Status ReadQwenExperts(const ConfigJson& config, ModelSpec* spec);
 
 }  // namespace ringside

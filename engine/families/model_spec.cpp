@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 
+#include "base/check.h"
 #include "engine/families/rope_scaling.h"
 
 namespace ringside {
@@ -62,7 +63,61 @@ Status CheckLatent(const ModelSpec& spec) {
   return InvalidArgument("the model's latent attention has traits that are supported with plain attention only");
 }
 
+Status CheckRecurrence(const ModelSpec& spec) {
+  const RecurrenceShape& sizes = spec.recurrence;
+  int64_t layers = 0;
+  for (const LayerTraits& layer : spec.layer_traits) {
+    if (!IsRecurrent(layer.mixer)) continue;
+    CHECK(layer.mixer == sizes.mixer);
+    ++layers;
+  }
+  if (layers == 0) return Status::Ok();
+  if (layers == spec.layers) return InvalidArgument("the model has no layer with attention, which is not supported");
+  RETURN_IF_ERROR(CheckRange("convolution's size", sizes.kernel, 2, RecurrenceShape::kMaxKernel));
+  if (sizes.mixer == Mixer::kConvolution) return Status::Ok();
+  RETURN_IF_ERROR(CheckRange("number of recurrent key heads", sizes.key_heads, 1, 1024));
+  RETURN_IF_ERROR(CheckRange("number of recurrent value heads", sizes.value_heads, 1, 1024));
+  RETURN_IF_ERROR(CheckRange("recurrent key size", sizes.key_size, 1, RecurrenceShape::kMaxSize));
+  RETURN_IF_ERROR(CheckRange("recurrent value size", sizes.value_size, 1, RecurrenceShape::kMaxSize));
+  if (sizes.value_heads % sizes.key_heads != 0) {
+    return InvalidArgument(fmt::format("the model's {} recurrent value heads are not a multiple of its {} key heads",
+                                       sizes.value_heads, sizes.key_heads));
+  }
+  if (sizes.value_size % 16 != 0) {
+    return InvalidArgument(
+        fmt::format("the model's recurrent value size is {}, which is not a multiple of 16", sizes.value_size));
+  }
+  return Status::Ok();
+}
+
 }  // namespace
+
+int64_t ModelSpec::attention_layers() const {
+  int64_t count = 0;
+  for (int64_t layer = 0; layer < layers; ++layer) count += IsAttention(layer) ? 1 : 0;
+  return count;
+}
+
+StateShape ModelSpec::state() const {
+  int64_t count = 0;
+  for (int64_t layer = 0; layer < layers; ++layer) count += IsRecurrent(Layer(layer).mixer) ? 1 : 0;
+  return recurrence.StateOf(count);
+}
+
+// What the convolution takes, the gate of the result, weights and rates; or three parts of the stream's width.
+int64_t ModelSpec::recurrent_columns() const {
+  const RecurrenceShape& sizes = recurrence;
+  switch (sizes.mixer) {
+    case Mixer::kDeltaNet:
+      return sizes.channels() + sizes.values() + 2 * sizes.value_heads;
+    case Mixer::kMamba2:
+      return sizes.channels() + sizes.values() + sizes.value_heads;
+    case Mixer::kConvolution:
+      return 3 * sizes.channels();
+    default:
+      return 0;
+  }
+}
 
 float ModelSpec::score_scale() const {
   return query_scale != 0 ? query_scale : static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim)));
@@ -111,6 +166,7 @@ std::vector<float> ModelSpec::DistanceBiases(const std::vector<float>& biases, b
 int64_t ModelSpec::widest_window() const {
   int64_t widest = 0;
   for (int64_t layer = 0; layer < layers; ++layer) {
+    if (!IsAttention(layer)) continue;
     if (Layer(layer).window == 0) return 0;
     widest = std::max(widest, Layer(layer).window);
   }
@@ -124,12 +180,14 @@ int64_t ModelSpec::widest_dense() const {
 }
 
 int64_t ModelSpec::layer_weights() const {
-  int64_t mlps = 0;  // rows of all layers' matrices
+  int64_t mlps = 0, mixers = 0;  // rows of all layers' matrices
   for (int64_t layer = 0; layer < layers; ++layer) {
+    if (IsAttention(layer)) mixers += qkv_columns() + gate_columns() + value_columns();
+    if (IsRecurrent(Layer(layer).mixer)) mixers += recurrent_columns() + recurrent_outputs();
     mlps += MlpInColumns(DenseColumns(layer)) + DenseColumns(layer);
     if (IsMixture(layer)) mlps += experts_used * 3 * ffn + 3 * shared_ffn + experts;
   }
-  return hidden * (layers * (qkv_columns() + value_columns()) + mlps);
+  return hidden * (mixers + mlps);
 }
 
 int64_t ModelSpec::context() const {
@@ -164,6 +222,7 @@ Status ValidateSpec(const ModelSpec& spec) {
   }
   RETURN_IF_ERROR(CheckMixture(spec));
   RETURN_IF_ERROR(CheckLatent(spec));
+  RETURN_IF_ERROR(CheckRecurrence(spec));
   if (spec.activation == Activation::kXielu && (spec.gated || spec.experts > 0)) {
     return InvalidArgument("the model's gated MLP has the activation xIELU, which is not supported");
   }

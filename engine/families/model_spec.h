@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "kernels/activation.h"
+#include "kernels/recurrence.h"
 #include "kernels/rope_pairs.h"
 #include "kernels/router_traits.h"
 
@@ -41,6 +42,7 @@ struct LatentAttention {
 
 /// The traits that may differ between layers.
 struct LayerTraits {
+  Mixer mixer = Mixer::kAttention;
   int64_t window = 0;     // number of visible keys, the query's own included; 0 = all
   int rotation = 0;       // index in ModelSpec::rotations; -1: not rotated
   int64_t dense_ffn = 0;  // width of the MLP that this layer of a mixture has instead of experts; 0: it has experts
@@ -75,6 +77,7 @@ struct ModelSpec {
   bool router_correction = false;
 
   bool fused_qkv = false;      // one matrix for queries, keys and values
+  bool query_gate = false;     // attention's output is multiplied by the sigmoid of a gate from the query's matrix
   bool fused_gate_up = false;  // one matrix for gate and up
   bool qkv_bias = false, attention_out_bias = false, mlp_bias = false, head_bias = false;
   QkNorm qk_norm = QkNorm::kNone;
@@ -88,6 +91,9 @@ struct ModelSpec {
   bool alibi_scaled = false;  // slopes are scaled like the scores (Falcon)
   bool sinks = false;         // a learned sink in every head's softmax (gpt-oss)
   LatentAttention latent;     // then kv_heads is 1 and head_dim is that of a cached key: rank + rotary
+
+  RecurrenceShape recurrence;     // of the recurrent layers; their mixer is that of their traits
+  bool fused_recurrence = false;  // kDeltaNet: one matrix for convolution and gate, one for weights and rates
 
   bool learned_positions = false;     // added to the embedding: a hard limit of trained_context positions
   bool sinusoidal_positions = false;  // as learned_positions, but computed instead of stored (XGLM)
@@ -118,6 +124,12 @@ struct ModelSpec {
   int64_t DenseColumns(int64_t layer) const {
     return experts == 0 ? ffn : IsMixture(layer) ? common_ffn : Layer(layer).dense_ffn;
   }
+  bool IsAttention(int64_t layer) const { return Layer(layer).mixer == Mixer::kAttention; }
+  bool recurrent() const { return recurrence.mixer != Mixer::kNone; }
+  /// Number of layers with keys and values in the cache.
+  int64_t attention_layers() const;
+  /// Layout of the recurrent layers' states, without slots.
+  StateShape state() const;
   /// The widest dense MLP of any layer, or 0.
   int64_t widest_dense() const;
   float score_scale() const;
@@ -143,6 +155,14 @@ struct ModelSpec {
   int64_t query_columns() const { return heads * (latent.rank > 0 ? latent.plain + rotary : head_dim); }
   /// Inputs of the attention's output projection.
   int64_t value_columns() const { return heads * (latent.rank > 0 ? latent.value : head_dim); }
+  /// Columns of the gates before a row's queries.
+  int64_t gate_columns() const { return query_gate ? heads * head_dim : 0; }
+  /// Columns of a recurrent layer's projected row.
+  int64_t recurrent_columns() const;
+  /// Columns of a recurrent layer's result.
+  int64_t recurrent_outputs() const {
+    return recurrence.mixer == Mixer::kConvolution ? recurrence.channels() : recurrence.values();
+  }
   /// Columns of the activation's input: 2F (gate and up) or F, for an MLP of width F.
   int64_t MlpInColumns(int64_t width) const { return gated ? 2 * width : width; }
   /// Weights of all layers' matrices: multiplications per token, without attention and the head.

@@ -17,9 +17,11 @@ namespace ringside {
 
 /// Order of a tensor's outputs in a file.
 enum class RowOrder {
-  kPlain,        // network order
-  kByGroup,      // kQkv: the queries of one key/value head, its key, its value; then the next head (GPT-NeoX)
-  kAlternating,  // kExpertGateUp: gate, up, gate, up (gpt-oss)
+  kPlain,          // network order
+  kByGroup,        // kQkv: the queries of one key/value head, its key, its value; then the next head (GPT-NeoX)
+  kAlternating,    // kExpertGateUp: gate, up, gate, up (gpt-oss)
+  kQueryThenGate,  // kQuery: a head's query, its gate; then the next head (Qwen3-Next)
+  kByKeyHead,      // kRecurrentQkvGate, kRecurrentBetaRates: the rows of one key head; then the next head (Qwen3-Next)
 };
 
 struct PlannedTensor {

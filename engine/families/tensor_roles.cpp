@@ -26,6 +26,8 @@ TensorSplit SplitOf(TensorRole role) { return kTraits[static_cast<size_t>(role)]
 
 std::vector<int64_t> ShapeOf(TensorRole role, const ModelSpec& spec, int64_t layer) {
   const int64_t queries = spec.query_columns(), keys = spec.kv_heads * spec.head_dim;
+  const int64_t gates = spec.gate_columns();
+  const RecurrenceShape& recurrence = spec.recurrence;
   const bool row_norms = spec.qk_norm == QkNorm::kRows;
   const int64_t width = layer < 0 ? 0 : spec.DenseColumns(layer);
   switch (role) {
@@ -39,8 +41,13 @@ std::vector<int64_t> ShapeOf(TensorRole role, const ModelSpec& spec, int64_t lay
 
 bool IsRequired(TensorRole role, const ModelSpec& spec, int64_t layer, bool encoder) {
   const bool fused_qkv = spec.fused_qkv && !encoder, layer_norms = spec.norm_before || spec.norm_sums;
-  const bool latent = spec.latent.rank > 0;
   const bool mixture = layer >= 0 && spec.IsMixture(layer), dense = !mixture;
+  const Mixer mixer = layer < 0 || encoder ? Mixer::kAttention : spec.Layer(layer).mixer;
+  const bool latent = mixer == Mixer::kAttention && spec.latent.rank > 0;
+  const bool attention = mixer == Mixer::kAttention, plain = attention && !latent,
+             has_state = IsRecurrent(mixer) && mixer != Mixer::kConvolution;
+  const bool fused_delta = mixer == Mixer::kDeltaNet && spec.fused_recurrence;
+  const bool delta = mixer == Mixer::kDeltaNet && !spec.fused_recurrence;
   switch (role) {
 #define TENSOR(role, place, shape, needed, split, load) \
   case TensorRole::role:                                \

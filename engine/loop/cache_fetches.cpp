@@ -21,7 +21,8 @@ void CacheFetches::Request(Slot& slot, const TurnRequest& request) {
   }
   const auto length = static_cast<int64_t>(request.tokens.size());
   const int64_t reach = layers_ * (request.window.memory_len - 1);
-  const auto plan = sequences_.PlanFetch(request.owner, std::min(length, request.window.pinned + reach + 1));
+  const int64_t replayed = recurrent_ ? length : std::min(length, request.window.pinned + reach + 1);
+  const auto plan = sequences_.PlanFetch(request.owner, replayed);
   if (plan.stored) slot.sequence->MarkKnown();  // it was computed once
   if (!plan.ask) {
     slot.fetch->answer.emplace(NotFound("not asked for"));

@@ -21,11 +21,12 @@ class CacheFetches {
  public:
   /// Receives an answer of the tiers. THREAD: any; it may be called after the engine has ended.
   using Deliver = std::function<void(FetchedMessage)>;
-  /// `layers`: the network's. Counts in `counts`. REQUIRES: all references outlive it.
-  CacheFetches(const EngineStorage& storage, int64_t layers, const Clock& clock, SlotTable& slots, TurnQueue& queue,
-               SequenceStorage& sequences, EngineStats* counts, Deliver deliver)
+  /// Counts in `counts`. REQUIRES: all references outlive it.
+  CacheFetches(const EngineStorage& storage, const NetworkShape& network, const Clock& clock, SlotTable& slots,
+               TurnQueue& queue, SequenceStorage& sequences, EngineStats* counts, Deliver deliver)
       : storage_(storage),
-        layers_(layers),
+        layers_(network.layers),
+        recurrent_(!network.state.empty()),
         clock_(clock),
         slots_(slots),
         queue_(queue),
@@ -71,6 +72,7 @@ class CacheFetches {
 
   const EngineStorage& storage_;
   const int64_t layers_;
+  const bool recurrent_;
   const Clock& clock_;
   SlotTable& slots_;
   TurnQueue& queue_;

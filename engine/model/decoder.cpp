@@ -46,13 +46,16 @@ Decoder::Decoder(Backend& backend, const ModelSpec& spec, const Shard& shard, st
       stream_scratch_{.columns = spec.hidden},
       normed_{.columns = spec.hidden, .dtype = backend.activation_dtype()},
       mlp_normed_{.columns = spec.parallel && !spec.shared_norm ? spec.hidden : 0, .dtype = backend.activation_dtype()},
-      qkv_{.columns = own_.qkv_columns(), .dtype = backend.activation_dtype()},
-      attended_{.columns = own_.attended_columns(), .dtype = backend.activation_dtype()},
+      qkv_{.columns = std::max(own_.gate_columns() + own_.qkv_columns(), own_.recurrent_columns()),
+           .dtype = backend.activation_dtype()},
+      attended_{.columns = std::max(own_.attended_columns(), own_.recurrent_outputs()),
+                .dtype = backend.activation_dtype()},
       latent_{
           .query_latents = {.columns = spec.latent.query_rank, .dtype = backend.activation_dtype()},
           .queries = {.columns = spec.latent.rank > 0 ? own_.query_columns() : 0, .dtype = backend.activation_dtype()},
           .expanded = {.columns = spec.latent.rank > 0 ? own_.value_columns() : 0,
                        .dtype = backend.activation_dtype()}},
+      mixed_{.columns = own_.recurrence.mixed_columns()},
       mlp_in_{.columns = own_.MlpInColumns(own_.widest_dense()), .dtype = backend.activation_dtype()},
       mlp_mid_{.columns = spec.gated ? own_.widest_dense() : 0, .dtype = backend.activation_dtype()},
       router_{.columns = spec.experts + (spec.shared_ffn > 0 ? 1 : 0)},
@@ -78,7 +81,7 @@ Status Decoder::Reserve(int64_t rows) {
   const int64_t together = LargestMicroBatch(rows, shard_.stages, backend_.saturating_rows());
   for (Scratch* scratch :
        {&stream_scratch_, &normed_, &mlp_normed_, &qkv_, &attended_, &latent_.query_latents, &latent_.queries,
-        &latent_.expanded, &mlp_in_, &mlp_mid_, &router_, &part_, &low_rank_, &embedded_}) {
+        &latent_.expanded, &mixed_, &mlp_in_, &mlp_mid_, &router_, &part_, &low_rank_, &embedded_}) {
     RETURN_IF_ERROR(scratch->Rows(backend_, together).status());
   }
   if (own_.encoder_layers > 0) {
@@ -161,33 +164,36 @@ void Decoder::AddAdapted(Tensor x, int64_t layer, AdaptedPart part, Tensor y) {
                        .step = attention_step_});
 }
 
-void Decoder::Attend(Tensor x, const LayerWeights& w, const AttentionArgs& step) {
+void Decoder::Attend(Tensor x, const LayerWeights& w, const LayerStep& step) {
   const int64_t queries = own_.heads * own_.head_dim, keys = own_.kv_heads * own_.head_dim;
-  AttentionArgs args = step;
-  args.qkv = qkv_.Rows(backend_, x.rows).value();
-  args.out = attended_.Rows(backend_, x.rows).value();
+  const int64_t gates = own_.gate_columns();
+  const Tensor projected = qkv_.Rows(backend_, x.rows, gates + own_.qkv_columns()).value();
+  AttentionArgs args = step.attention;
+  args.qkv = projected.Columns(gates, own_.qkv_columns());
+  args.out = attended_.Rows(backend_, x.rows, queries).value();
   args.scores.sinks = w.sinks.data();
   args.query_weights = w.query_weights.data();
   backend_.Linear({.x = x,
                    .weights = Pointers(w.qkv),
                    .bias = w.qkv_bias.data(),
-                   .y = args.qkv,
+                   .y = projected,
                    .rounded_bias = w.qkv_bias.rounded.data.data()});
-  AddAdapted(x, step.layer, AdaptedPart::kQkv, args.qkv);
+  AddAdapted(x, step.layer, AdaptedPart::kQkv, projected);
   if (own_.qk_norm != QkNorm::kNone) {
     const bool each = own_.qk_norm != QkNorm::kRows;
     backend_.RmsNormHeads(args.qkv.Columns(0, queries), each ? own_.heads : 1, w.query_norm.data(), own_.norm_eps);
     backend_.RmsNormHeads(args.qkv.Columns(queries, keys), each ? own_.kv_heads : 1, w.key_norm.data(), own_.norm_eps);
   }
   backend_.Attention(args);
+  if (own_.query_gate) backend_.Gate(projected.Columns(0, gates), GateKind::kSigmoid, args.out);
   AddToStream(args.out,
               {w.attention_out, w.attention_out_bias, w.attention_post_norm, step.layer, AdaptedPart::kAttentionOut});
 }
 
-void Decoder::AttendToInput(const LayerWeights& w, const AttentionArgs& step) {
+void Decoder::AttendToInput(const LayerWeights& w, const LayerStep& step) {
   const Tensor x = NormedStream(w.cross_norm, none_, normed_);
   const int64_t columns = own_.heads * own_.head_dim;
-  AttentionArgs args = step;
+  AttentionArgs args = step.attention;
   args.qkv = qkv_.Rows(backend_, x.rows).value().Columns(0, columns);
   args.out = attended_.Rows(backend_, x.rows).value();
   args.scores = {.scale = own_.score_scale()};
@@ -239,12 +245,14 @@ void Decoder::Experts(Tensor x, const LayerWeights& w) {
 // The block of every family: x += Attention(Norm(x)); x += Mlp(Norm(x)) (Vaswani et al. 2017, pre-norm), with optional
 // output norms; x = Norm(x + Attention(x)) (post-norm); or x += Attention(Norm(x)) + Mlp(Norm(x)) (GPT-J, Wang and
 // Komatsuzaki 2021).
-void Decoder::Block(const LayerWeights& w, const AttentionArgs& step) {
+void Decoder::Block(const LayerWeights& w, const LayerStep& step) {
   const bool sums = own_.norm_sums;
   const Tensor normed = sums ? stream_ : NormedStream(w.attention_norm, w.attention_norm_bias, normed_);
   Tensor input = normed;  // input of the MLP
   if (own_.parallel && !own_.shared_norm) input = NormedStream(w.mlp_norm, w.mlp_norm_bias, mlp_normed_);
-  if (own_.latent.rank > 0)
+  if (IsRecurrent(step.mixer))
+    Recur(normed, w, step);
+  else if (own_.latent.rank > 0)
     AttendLatent(normed, w, step);
   else
     Attend(normed, w, step);
@@ -341,23 +349,23 @@ void Decoder::Encode(const StepPlan::EncoderInput& input, const KvShape& shape) 
   AttentionSegment segment{
       .rows = rows, .pinned = rows, .first_live = first_live.data(), .slab = encoder_cache_.data()};
   const ScoreTraits scores{.scale = own_.score_scale(), .biases = encoder.biases.data(), .bias_reach = own_.bias_reach};
-  AttentionArgs attention{.shape = own,
-                          .heads = own_.heads,
-                          .scores = scores,
-                          .seen = VisibleKeys::kPinned,
-                          .segments = {&segment, 1},
-                          .step = ++attention_step_};
+  const LayerStep step{.attention = {.shape = own,
+                                     .heads = own_.heads,
+                                     .scores = scores,
+                                     .seen = VisibleKeys::kPinned,
+                                     .segments = {&segment, 1},
+                                     .step = ++attention_step_}};
   stream_ = stream_scratch_.Rows(backend_, rows).value();
   adapters_of_rows_ = {};
   backend_.Embed(weights_.embedding, input.ids, own_.embedding_scale, stream_);
-  for (const LayerWeights& layer : encoder.layers) Block(layer, attention);
+  for (const LayerWeights& layer : encoder.layers) Block(layer, step);
 
   const Tensor encoded = NormedStream(encoder.final_norm, none_, normed_);
   segment.slab = input.slab;
-  attention = {.qkv = encoded_keys_.Rows(backend_, rows).value(),
-               .shape = shape,
-               .segments = {&segment, 1},
-               .step = ++attention_step_};
+  AttentionArgs attention{.qkv = encoded_keys_.Rows(backend_, rows).value(),
+                          .shape = shape,
+                          .segments = {&segment, 1},
+                          .step = ++attention_step_};
   for (const LayerWeights& layer : weights_.layers) {
     backend_.Linear({.x = encoded, .weights = Pointers(layer.cross_keys), .y = attention.qkv});
     backend_.Attention(attention);
@@ -395,26 +403,31 @@ void Decoder::EmbedVirtual(const StepPlan::VirtualRows& rows, const MicroBatch& 
 
 void Decoder::RunLayers(const MicroBatch& batch, const KvShape& shape) {
   const std::vector<float> query_scales = QueryScales(own_, batch);
-  AttentionArgs attention{.shape = shape,
-                          .heads = own_.heads,
-                          .rotary = own_.rotary,
-                          .scores = {.scale = own_.score_scale(),
-                                     .soft_cap = own_.score_cap,
-                                     .slopes = weights_.slopes.data(),
-                                     .biases = weights_.biases.data(),
-                                     .bias_reach = own_.bias_reach},
-                          .query_scales = query_scales.empty() ? nullptr : query_scales.data(),
-                          .seen = own_.encoder_layers > 0 ? VisibleKeys::kRing : VisibleKeys::kBefore,
-                          .segments = batch.segments,
-                          .step = ++attention_step_};
+  LayerStep step{
+      .attention = {.shape = shape,
+                    .heads = own_.heads,
+                    .rotary = own_.rotary,
+                    .scores = {.scale = own_.score_scale(),
+                               .soft_cap = own_.score_cap,
+                               .slopes = weights_.slopes.data(),
+                               .biases = weights_.biases.data(),
+                               .bias_reach = own_.bias_reach},
+                    .query_scales = query_scales.empty() ? nullptr : query_scales.data(),
+                    .seen = own_.encoder_layers > 0 ? VisibleKeys::kRing : VisibleKeys::kBefore,
+                    .segments = batch.segments,
+                    .step = ++attention_step_},
+      .recurrence = {.sizes = own_.recurrence, .shape = shape, .segments = batch.segments, .step = attention_step_}};
   for (int64_t layer = 0; layer < own_.layers; ++layer) {
     const LayerTraits traits = own_.Layer(layer);
     const bool rotates = own_.rope_pairs != RopePairs::kNone && traits.rotation >= 0;
-    attention.layer = layer;
-    attention.pairs = rotates ? own_.rope_pairs : RopePairs::kNone;
-    attention.angles = rotates ? batch.angles[static_cast<size_t>(traits.rotation)] : RopeAngles{};
-    attention.scores.window = traits.window;
-    Block(weights_.layers[static_cast<size_t>(layer)], attention);
+    step.layer = layer;
+    step.mixer = traits.mixer;
+    step.attention.pairs = rotates ? own_.rope_pairs : RopePairs::kNone;
+    step.attention.angles = rotates ? batch.angles[static_cast<size_t>(traits.rotation)] : RopeAngles{};
+    step.attention.scores.window = traits.window;
+    Block(weights_.layers[static_cast<size_t>(layer)], step);
+    if (traits.mixer == Mixer::kAttention) ++step.attention.layer;
+    if (IsRecurrent(traits.mixer)) ++step.recurrence.layer;
   }
 }
 

@@ -75,15 +75,23 @@ class Decoder final : public RankDecoder {
   void Embed(const StepPlan& plan, const MicroBatch& batch);
   void EmbedVirtual(const StepPlan::VirtualRows& rows, const MicroBatch& batch, Tensor embedded);
   void RunLayers(const MicroBatch& batch, const KvShape& shape);
-  void Block(const LayerWeights& w, const AttentionArgs& step);
+  /// One layer's part of a step.
+  struct LayerStep {
+    AttentionArgs attention;  // its layer is counted among those with attention
+    RecurrenceArgs recurrence;
+    int64_t layer = 0;
+    Mixer mixer = Mixer::kAttention;
+  };
+  void Block(const LayerWeights& w, const LayerStep& step);
   void Norm(Tensor x, const DeviceVector& weight, const DeviceVector& bias, Tensor y) const;
   /// The stream's norm in `scratch`; the stream itself if there is no such norm.
   Tensor NormedStream(const DeviceVector& weight, const DeviceVector& bias, Scratch& scratch);
-  void Attend(Tensor x, const LayerWeights& w, const AttentionArgs& step);
+  void Attend(Tensor x, const LayerWeights& w, const LayerStep& step);
   /// Attend, for multi-head latent attention.
-  void AttendLatent(Tensor x, const LayerWeights& w, const AttentionArgs& step);
+  void AttendLatent(Tensor x, const LayerWeights& w, const LayerStep& step);
+  void Recur(Tensor x, const LayerWeights& w, const LayerStep& step);
   /// Cross-attention to the encoder's rows.
-  void AttendToInput(const LayerWeights& w, const AttentionArgs& step);
+  void AttendToInput(const LayerWeights& w, const LayerStep& step);
   void Mlp(Tensor x, const LayerWeights& w, int64_t layer);
   void Experts(Tensor x, const LayerWeights& w);
   /// A term of the residual stream: x W^T + bias, plus the adapters' part.
@@ -118,9 +126,10 @@ class Decoder final : public RankDecoder {
   Scratch stream_scratch_;  // [T, D] residual stream; T is a micro-batch except in the last stage
   Scratch normed_;          // [T, D]
   Scratch mlp_normed_;      // [T, D], if attention and MLP have separate norms of one input
-  Scratch qkv_;             // [T, (H + 2G) d]
-  Scratch attended_;        // [T, H v], v: dimensions of a cached value
+  Scratch qkv_;             // [T, (H + 2G) d] after [T, H d] gates; or a recurrent layer's projected rows
+  Scratch attended_;        // [T, H v], v: dimensions of a cached value; or a recurrent layer's result
   LatentScratch latent_;    // of latent attention
+  Scratch mixed_;           // [T, RecurrenceShape::mixed_columns()]
   Scratch mlp_in_;          // [T, 2F] or [T, F], F: the widest dense MLP
   Scratch mlp_mid_;         // [T, F], for gated MLPs
   Scratch router_;          // [T, experts]

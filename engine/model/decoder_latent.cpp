@@ -5,7 +5,7 @@
 
 namespace ringside {
 
-void Decoder::AttendLatent(Tensor x, const LayerWeights& w, const AttentionArgs& step) {
+void Decoder::AttendLatent(Tensor x, const LayerWeights& w, const LayerStep& step) {
   const LatentAttention& sizes = own_.latent;
   const LatentWeights& latent = w.latent;
   const auto linear = [&](Tensor in, const Weight& weight, Tensor out) {
@@ -21,9 +21,9 @@ void Decoder::AttendLatent(Tensor x, const LayerWeights& w, const AttentionArgs&
   const Tensor queries = latent_.queries.Rows(backend_, x.rows).value();
   linear(input, latent.query, queries);
 
-  AttentionArgs args = step;
-  args.qkv = qkv_.Rows(backend_, x.rows).value();
-  args.out = attended_.Rows(backend_, x.rows).value();
+  AttentionArgs args = step.attention;
+  args.qkv = qkv_.Rows(backend_, x.rows, own_.qkv_columns()).value();
+  args.out = attended_.Rows(backend_, x.rows, own_.attended_columns()).value();
   args.first_rotary = sizes.rank;
   const Tensor absorbed = args.qkv.Columns(0, own_.heads * own_.head_dim);
   backend_.LinearHeads(

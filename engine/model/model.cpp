@@ -45,7 +45,7 @@ NetworkShape Model::shape() const {
   for (const Shard& shard : state_->shards) {
     max_heads = std::max(max_heads, shard.layers.size() * shard.kv_heads.size());
   }
-  return {.layers = spec.layers,
+  return {.layers = spec.attention_layers(),
           .kv_heads = spec.kv_heads,
           .head_dim = spec.head_dim,
           .vocab = spec.vocab,
@@ -54,7 +54,8 @@ NetworkShape Model::shape() const {
           .position_limit = spec.learned_positions ? spec.trained_context : 0,
           // FLOPs of a row in all layer weights, relative to those per attended token.
           .attention_context = static_cast<double>(spec.layer_weights()) /
-                               static_cast<double>(2 * spec.layers * spec.heads * spec.head_dim),
+                               static_cast<double>(2 * spec.attention_layers() * spec.heads * spec.head_dim),
+          .state = spec.state(),
           .branches = state_->slabs == nullptr && spec.encoder_layers == 0,
           .encodes = spec.encoder_layers > 0,
           .hidden = spec.encoder_layers == 0 ? spec.embedding_columns() : 0,

@@ -36,7 +36,8 @@ struct NetworkShape {
   int64_t position_limit = 0;  // learned positions: exclusive upper bound of positions; 0 = none
   // Number of attended tokens at which attention costs a row the same as all its other work; 0 = attention is free.
   double attention_context = 0;
-  bool branches = false;           // supports branches of caches (KvCache::BranchOff)
+  StateShape state;                // recurrent layers; its slots are ignored (EngineOptions::state_slots)
+  bool branches = false;           // supports branches of caches (KvCache::BranchOff); ignored with recurrent layers
   bool encodes = false;            // encoder-decoder: the pinned tokens are the encoder's input, computed as a whole
   int64_t hidden = 0;              // size of a hidden state; 0 = not supported
   int adapters = 0;                // number of adapters

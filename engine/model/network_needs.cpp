@@ -26,6 +26,15 @@ constexpr Need kNeeds[] = {
      "attention scores scaled by position"},
     {Feature::kXielu, [](const ModelSpec& spec) { return spec.activation == Activation::kXielu; },
      "the activation xIELU"},
+    {Feature::kRecurrence, [](const ModelSpec& spec) { return spec.recurrence.mixer == Mixer::kDeltaNet; },
+     "gated DeltaNet layers"},
+    {Feature::kRecurrence, [](const ModelSpec& spec) { return spec.recurrence.mixer == Mixer::kMamba2; },
+     "Mamba-2 layers"},
+    {Feature::kRecurrence, [](const ModelSpec& spec) { return spec.recurrence.mixer == Mixer::kKda; },
+     "Kimi Delta Attention layers"},
+    {Feature::kRecurrence, [](const ModelSpec& spec) { return spec.recurrence.mixer == Mixer::kConvolution; },
+     "short convolutions"},
+    {Feature::kGates, [](const ModelSpec& spec) { return spec.query_gate; }, "a gate of the attention's output"},
 };
 
 }  // namespace
@@ -45,6 +54,8 @@ Status CheckShares(const ModelSpec& spec) {
   const char* what = spec.encoder_layers > 0         ? "an encoder"
                      : spec.latent.rank > 0          ? "multi-head latent attention"
                      : spec.experts > 0              ? "a mixture of experts"
+                     : spec.recurrent()              ? "recurrent layers"
+                     : spec.query_gate               ? "a gate of the attention's output"
                      : spec.norm_after               ? "norms after attention and MLP"
                      : spec.qk_norm == QkNorm::kRows ? "norms over all queries, and all keys, of a row"
                                                      : nullptr;

@@ -186,6 +186,12 @@ void CpuBackend::Xielu(Tensor x, const XieluParameters& parameters) {
   });
 }
 
+void CpuBackend::Gate(Tensor gate, GateKind kind, Tensor y) {
+  CheckFloat(gate), CheckFloat(y);
+  CHECK(gate.rows == y.rows && gate.cols == y.cols);
+  EachRow(y.rows, 4 * y.cols, [&](int64_t r) { kernels_.gate(gate.f32_row(r), kind, y.cols, y.f32_row(r)); });
+}
+
 void CpuBackend::Add(Tensor x, Tensor y) {
   CheckFloat(x), CheckFloat(y);
   CHECK(x.rows == y.rows && x.cols == y.cols);

@@ -5,7 +5,8 @@
 
 One model per family or variant, with every distinguishing trait enabled and strong enough to show: different windows
 and rotations per layer, effective caps, multipliers far from 1. Per model config.json, float16 safetensors (every
-weight is exact in it) and logits.f32: float32 [len(IDS), vocab], the logits after each of the ids of make_golden.py,
+weight is exact in it) and logits.f32: float32 [len(IDS), vocab], the logits after each of the ids of make_golden.py
+(of LONGER_IDS for recurrent networks),
 from a float64 run if the implementation supports one. For those in GGUF_FAMILIES also model.gguf, with the names and
 keys of llama.cpp's converters (known to the gguf package).
 """
@@ -45,6 +46,14 @@ DEEPSEEK = dict(n_routed_experts=8, num_experts_per_tok=3, moe_intermediate_size
                 topk_group=2, first_k_dense_replace=1)
 YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=16.0, original_max_position_embeddings=16, beta_fast=32.0,
             beta_slow=1.0)
+# Recurrent layers with decays from strong to hardly any; a value head serves half of a key head.
+DELTA = dict(GROUPED, head_dim=16, num_hidden_layers=3, linear_num_key_heads=2, linear_num_value_heads=4,
+             linear_key_head_dim=8, linear_value_head_dim=16, linear_conv_kernel_dim=4,
+             layer_types=["linear_attention", "full_attention", "linear_attention"])
+MAMBA = dict(GROUPED, num_hidden_layers=3, mamba_n_heads=4, mamba_d_state=12, mamba_d_head=16, mamba_d_conv=4,
+             mamba_expand=2, mamba_chunk_size=16, mamba_n_groups=1, layer_types=["mamba", "attention", "mamba"])
+SHARED_EXPERTS = dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=24,
+                      shared_expert_intermediate_size=40)
 
 # name: (its name in transformers, its configuration); a whole class name is that of a wrapper
 FAMILIES = {
@@ -167,6 +176,32 @@ FAMILIES = {
         high_freq_factor=4.0))),
     "arcee": ("Arcee", dict(GROUPED, head_dim=16, mlp_bias=True)),
     "smollm3_fourth": ("SmolLM3", dict(GROUPED, intermediate_size=32, num_hidden_layers=4)),
+    "qwen3_next": ("Qwen3Next", dict(DELTA, **SHARED_EXPERTS)),
+    "qwen3_5_text": ("Qwen3_5", dict(DELTA, attention_bias=True)),
+    "qwen3_5_moe_text": ("Qwen3_5Moe", dict(DELTA, **SHARED_EXPERTS)),
+    "qwen3_5": ("Qwen3_5ForConditionalGeneration", dict(
+        text_config=dict(DELTA, linear_conv_kernel_dim=3, rope_parameters=dict(
+            rope_type="default", rope_theta=10000.0, mrope_interleaved=True, mrope_section=[2, 1, 1],
+            partial_rotary_factor=0.5)), vision_config=QWEN3_VISION, tie_word_embeddings=True)),
+    "qwen3_5_moe": ("Qwen3_5MoeForConditionalGeneration", dict(
+        text_config=dict(DELTA, **SHARED_EXPERTS), vision_config=QWEN3_VISION)),
+    "lfm2": ("Lfm2", dict(GROUPED, num_hidden_layers=4, full_attn_idxs=[1], conv_L_cache=4, conv_bias=True,
+                          block_multiple_of=8, block_ffn_dim_multiplier=1.1)),
+    "lfm2_moe": ("Lfm2Moe", dict(
+        GROUPED, num_hidden_layers=4, num_experts=6, num_experts_per_tok=3, moe_intermediate_size=24,
+        num_dense_layers=1, routed_scaling_factor=1.5, layer_types=["conv", "full_attention", "conv", "conv"])),
+    "granitemoehybrid": ("GraniteMoeHybrid", dict(
+        MAMBA, num_local_experts=4, num_experts_per_tok=2, intermediate_size=24, shared_intermediate_size=40,
+        embedding_multiplier=12.0, residual_multiplier=0.22, logits_scaling=6.0, attention_multiplier=0.2)),
+    "granitemoehybrid_dense": ("GraniteMoeHybrid", dict(
+        MAMBA, num_local_experts=0, shared_intermediate_size=48, mamba_n_groups=2, mamba_conv_bias=False,
+        mamba_proj_bias=True, position_embedding_type="rope", attention_bias=True)),
+    "nemotron_h": ("NemotronH", dict(
+        COMMON, hidden_size=32, intermediate_size=48, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
+        max_position_embeddings=256, ssm_state_size=12, mamba_num_heads=4, mamba_head_dim=16, n_groups=2,
+        conv_kernel=4, chunk_size=16, use_mamba_kernels=False, n_routed_experts=4, num_experts_per_tok=2, n_group=2,
+        topk_group=2, routed_scaling_factor=2.5, moe_intermediate_size=24, moe_shared_expert_intermediate_size=40,
+        layers_block_type=["mamba", "moe", "attention", "mlp", "mamba"])),
     "deepseek_v2": ("DeepseekV2", dict(
         MLA | DEEPSEEK, q_lora_rank=None, num_hidden_layers=3, topk_method="group_limited_greedy",
         routed_scaling_factor=1.5, rope_parameters=dict(YARN, mscale=0.707, mscale_all_dim=0.707))),
@@ -187,24 +222,31 @@ FAMILIES = {
                            patch_size=4, pos_emb_height=2, pos_emb_width=2), projection_hidden_size=16,
         tie_word_embeddings=False)),
 }
+RECURRENT = {"qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "qwen3_5", "qwen3_5_moe", "lfm2", "lfm2_moe",
+             "granitemoehybrid", "granitemoehybrid_dense", "nemotron_h"}  # more than two chunks of ids
+LONGER_IDS = [(i * i * 7 + i * 13 + 5) % VOCAB for i in range(150)]
+# Families whose place in the list is not their seed.
+SEEDS = {"deepseek_v2": 154, "deepseek_v3": 155, "glm4_moe_lite": 156, "mistral4": 157, "kimi_k25": 158}
 FLOAT32 = {"xglm"}  # its mask value overflows in a float64 run
 SDPA = {"falcon_alibi"}  # the eager implementation of transformers 5.24 adds the slopes' biases twice
-TEXT_CONFIGS = {"Gemma3": "Gemma3TextConfig"}
+TEXT_CONFIGS = {"Gemma3": "Gemma3TextConfig", "Qwen3_5": "Qwen3_5TextConfig", "Qwen3_5Moe": "Qwen3_5MoeTextConfig"}
 
 
 def fill(model, seed):
     """Random weights, exact in float16: matrices preserve the scale of their input, queries and keys are sharpened,
     norms are around the identity."""
     generator = torch.Generator().manual_seed(seed)
-    around = 0 if type(model).__name__.startswith("Gemma") else 1
+    centered = type(model).__name__.startswith(("Gemma", "Qwen3Next", "Qwen3_5"))
     for name, tensor in model.state_dict().items():
         noise = torch.randn(tensor.shape, generator=generator, dtype=torch.float64)
         if tensor.ndim == 0:  # a constant
             continue
         if name.endswith(("bias", "sinks")):
             value = 0.3 * noise
+        elif name.endswith("A_log"):
+            value = noise - 3
         elif tensor.ndim == 1:
-            value = around + 0.2 * noise
+            value = (0 if centered and "linear_attn" not in name else 1) + 0.2 * noise
         elif any(part in name for part in ("embed_tokens", "embed_in", "wte", "word_embeddings.")):
             value = noise
         elif any(part in name for part in ("embed_positions", "wpe")):
@@ -231,6 +273,26 @@ def transpose_experts(path):
     for key in tensors:
         if "mlp.experts." in key:
             tensors[key] = np.ascontiguousarray(tensors[key].swapaxes(1, 2))
+    save_file(tensors, path, metadata={"format": "pt"})
+
+
+def join_experts(path):
+    """From one tensor per expert and matrix to all experts' gates and ups, and outputs, as in the published files."""
+    tensors = load_file(path)
+    prefixes = {key.split("experts.")[0] + "experts." for key in tensors if ".experts.0." in key}
+    for prefix in sorted(prefixes):
+        of = lambda part: [tensors.pop(f"{prefix}{e}.{part}_proj.weight") for e in range(4)]
+        gates, ups, downs = of("gate"), of("up"), of("down")
+        tensors[prefix + "gate_up_proj"] = np.stack([np.concatenate(pair) for pair in zip(gates, ups)])
+        tensors[prefix + "down_proj"] = np.stack(downs)
+    save_file(tensors, path, metadata={"format": "pt"})
+
+
+def add_draft_layer(path):
+    """Tensors of a draft head, which is not loaded."""
+    tensors = load_file(path)
+    tensors["mtp.fc.weight"] = np.zeros((4, 8), np.float16)
+    tensors["mtp.layers.0.input_layernorm.weight"] = np.zeros(4, np.float16)
     save_file(tensors, path, metadata={"format": "pt"})
 
 
@@ -419,10 +481,10 @@ def main(out, names):
             continue
         folder = out / name
         shutil.rmtree(folder, ignore_errors=True)
-        model = make(name, seed + 100)
+        model = make(name, SEEDS.get(name, seed + 100))
         model = model.float() if name in FLOAT32 else model.double()
         with torch.no_grad():
-            logits = model(torch.tensor([IDS])).logits[0].float().numpy()
+            logits = model(torch.tensor([LONGER_IDS if name in RECURRENT else IDS])).logits[0].float().numpy()
         folder.mkdir(parents=True)
         if name in GGUF_FAMILIES:
             write_gguf(folder / "model.gguf", name, GGUF_FAMILIES[name], model)
@@ -432,6 +494,10 @@ def main(out, names):
             transpose_experts(folder / "model.safetensors")
         if name == "kimi_k25":
             rename_layers(folder / "model.safetensors")
+        if name == "qwen3_5_moe":
+            join_experts(folder / "model.safetensors")
+        if name in ("qwen3_next", "qwen3_5"):
+            add_draft_layer(folder / "model.safetensors")
         logits.astype("<f4").tofile(folder / "logits.f32")
     total = sum(p.stat().st_size for p in out.rglob("*") if p.is_file())
     print(f"{total} bytes in {out}")

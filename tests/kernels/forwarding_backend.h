@@ -77,6 +77,8 @@ class ForwardingBackend : public Backend {
   void Experts(const ExpertsArgs& args) override { inner_->Experts(args); }
   void Add(Tensor x, Tensor y) override { inner_->Add(x, y); }
   void Xielu(Tensor x, const XieluParameters& parameters) override { inner_->Xielu(x, parameters); }
+  void Gate(Tensor gate, GateKind kind, Tensor y) override { inner_->Gate(gate, kind, y); }
+  void Recur(const RecurrenceArgs& args) override { inner_->Recur(args); }
   void SoftCap(Tensor x, float cap) override { inner_->SoftCap(x, cap); }
   void GatherRows(Tensor x, std::span<const int64_t> rows, Tensor y) override { inner_->GatherRows(x, rows, y); }
   void SampleTokens(Tensor logits, std::span<const RowSamplingParams> choices,

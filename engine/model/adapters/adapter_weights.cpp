@@ -31,8 +31,8 @@ std::optional<AdaptedPart> PartOf(TensorRole role) {
 
 int64_t FirstOutput(TensorRole role, const ModelSpec& own, int64_t layer) {
   const int64_t queries = own.heads * own.head_dim, keys = own.kv_heads * own.head_dim;
-  if (role == TensorRole::kKey) return queries;
-  if (role == TensorRole::kValue) return queries + keys;
+  if (role == TensorRole::kKey) return own.gate_columns() + queries;
+  if (role == TensorRole::kValue) return own.gate_columns() + queries + keys;
   return role == TensorRole::kUp && own.gated ? own.DenseColumns(layer) : 0;
 }
 

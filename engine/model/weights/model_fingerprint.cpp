@@ -120,6 +120,15 @@ void AddSpec(const ModelSpec& spec, Digest* digest) {
     digest->AddFloat(static_cast<double>(spec.position_scale));
     digest->AddNumber(spec.position_scale_context);
   }
+  if (spec.query_gate) digest->AddText("query gate");
+  if (spec.recurrent()) {
+    const RecurrenceShape& sizes = spec.recurrence;
+    for (const int64_t value : {static_cast<int64_t>(sizes.mixer), sizes.key_heads, sizes.value_heads, sizes.key_size,
+                                sizes.value_size, sizes.channels(), sizes.kernel, int64_t{spec.fused_recurrence}}) {
+      digest->AddNumber(value);
+    }
+    for (int64_t layer = 0; layer < spec.layers; ++layer) digest->AddNumber(spec.IsAttention(layer));
+  }
   for (int64_t layer = 0; layer < spec.layers; ++layer) {
     if (spec.Layer(layer).dense_ffn > 0) digest->AddNumber(spec.Layer(layer).dense_ffn);
     digest->AddNumber(spec.Layer(layer).window);

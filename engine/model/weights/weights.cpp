@@ -199,6 +199,9 @@ class Loader {
     };
     const int64_t layer_here = planned.layer - shard_.layers.begin;
     const int64_t width = planned.layer < 0 ? 0 : own_.DenseColumns(layer_here);
+    const auto PlainNorm = [&](DeviceVector* vector) { return LoadNorm(tensor, vector, 1, 0); };
+    const auto Transposed = [&](DeviceVector* vector) { return LoadTransposed(tensor, vector); };
+    const auto Rate = [&](DeviceVector* vector) { return LoadRate(tensor, vector); };
     const auto HeadNorm = [&](DeviceVector* vector, LayerWeights& of) { return LoadHeadNorm(tensor, vector, of); };
     // The bias of an all-reduced sum is added on one rank only.
     const auto SumBias = [&](DeviceVector* vector) { return shard_.rank == 0 ? Vector(vector) : Status::Ok(); };
@@ -339,9 +342,26 @@ class Loader {
     return Upload(values, vector);
   }
   Status LoadNorm(const FileTensor& tensor, DeviceVector* weight, float scale = 1) {
+    return LoadNorm(tensor, weight, scale, spec_.norm_offset);
+  }
+  Status LoadNorm(const FileTensor& tensor, DeviceVector* weight, float scale, float offset) {
     const auto count = static_cast<size_t>(tensor.data.rows * tensor.data.cols);
     if (IsDummy(tensor)) return Upload(std::vector<float>(count, scale), weight);
-    return LoadVector(tensor, weight, spec_.norm_offset, scale);
+    return LoadVector(tensor, weight, offset, scale);
+  }
+  /// [n, m] to [m, n].
+  Status LoadTransposed(const FileTensor& tensor, DeviceVector* vector) {
+    ASSIGN_OR_RETURN(const std::vector<float> values, ValuesOf(tensor));
+    const auto rows = static_cast<size_t>(tensor.data.rows), cols = static_cast<size_t>(tensor.data.cols);
+    std::vector<float> out(values.size());
+    for (size_t i = 0; i < out.size(); ++i) out[i % cols * rows + i / cols] = values[i];
+    return Upload(out, vector);
+  }
+  /// -e^v of each stored value.
+  Status LoadRate(const FileTensor& tensor, DeviceVector* vector) {
+    ASSIGN_OR_RETURN(std::vector<float> values, ValuesOf(tensor));
+    for (float& value : values) value = static_cast<float>(-std::exp(static_cast<double>(value)));
+    return Upload(values, vector);
   }
   /// The norm of queries or of keys. After the rotation, the norm itself has weights of one, and the product of both
   /// norms' weights is a factor of the rotated queries: scores are products of both.

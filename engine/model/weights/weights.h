@@ -43,11 +43,21 @@ struct LatentWeights {
   Weight value_up;          // [H value, rank]
 };
 
+/// A recurrent mixer (kernels/recurrence.h).
+struct RecurrentWeights {
+  std::vector<Weight> in;                      // in the order of ModelSpec::recurrent_columns
+  DeviceVector convolution, convolution_bias;  // [kernel, channels], [channels]
+  DeviceVector rate_bias, rate, skip;          // RecurrenceWeights
+  DeviceVector norm;                           // of the result
+  Weight out;                                  // [D, values]
+};
+
 /// One decoder block. Matrices are [outputs, inputs]; those with the same input are grouped, in output order.
 struct LayerWeights {
   DeviceVector attention_norm, attention_norm_bias;  // [D]
-  std::vector<Weight> qkv;                           // queries, keys, values; or fused
-  DeviceVector qkv_bias;                             // [(H + 2G) d]
+  RecurrentWeights recurrent;                        // instead of attention, in a recurrent layer
+  std::vector<Weight> qkv;                           // queries (after their gates), keys, values; or fused
+  DeviceVector qkv_bias;                             // [(H + 2G) d], after the gates'
   DeviceVector query_norm, key_norm;                 // [d], or over all heads of a row
   DeviceVector query_weights;                        // [d] AttentionArgs::query_weights
   DeviceVector sinks;                                // [H]

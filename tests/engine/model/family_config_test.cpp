@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "engine/families/network_plan.h"
+#include "kernels/state_shape.h"
 #include "tests/engine/model/family_names.h"
 
 namespace ringside {
@@ -136,6 +137,25 @@ TEST(FamilyConfig, ScoresScaleWithThePosition) {
   EXPECT_EQ(spec->ScoreScaleAt(1 << 20), spec->ScoreScaleAt(255));
 }
 
+TEST(FamilyConfig, LayersHaveTheirMixers) {
+  const Result<ModelSpec> spec = SpecWith("families/qwen3_5_text", "0.25", "0.25");
+  ASSERT_TRUE(spec.ok()) << spec.status().ToString();
+  EXPECT_EQ(spec->attention_layers(), 1);
+  EXPECT_EQ(spec->rotary, 4);
+  const StateShape state = spec->state();
+  EXPECT_EQ(state.layers, 2);
+  EXPECT_EQ(state.boundary_bytes, 4 * (4 * 8 * 16 + 3 * 96));
+  EXPECT_EQ(state.tail_row_bytes, 4 * (96 + 16 + 64 + 16)) << "four decays, rounded up to a multiple of 16 values";
+  // Without a list, every fourth layer has attention.
+  const auto plan = PlanOf(R"({"model_type": "qwen3_5_text", "hidden_size": 32, "intermediate_size": 48,
+      "num_hidden_layers": 8, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "vocab_size": 96,
+      "max_position_embeddings": 256})");
+  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+  EXPECT_EQ(plan->spec.attention_layers(), 2);
+  EXPECT_TRUE(plan->spec.IsAttention(3) && plan->spec.IsAttention(7));
+  EXPECT_EQ(plan->spec.recurrence.value_heads, 32);
+}
+
 struct Hostile {
   const char *family, *from, *to, *message;
 };
@@ -186,6 +206,24 @@ constexpr Hostile kHostile[] = {
      "context of the scale of scores by position is 0"},
     {"hunyuan_v1_dense", R"("alpha": 1000.0)", R"("alpha": -1000.0)", "rope alpha is -1000"},
     {"hunyuan_v1_dense", R"("alpha": 1000.0)", R"("beta": 1)", "rope scaling 'dynamic' is not supported"},
+    {"qwen3_5_text", R"("full_attention",)", R"("full_attention", "linear_attention",)", "more than 3 layers"},
+    {"qwen3_5_text", R"("full_attention",)", "", "'layer_types' of layer 2 is ''"},
+    {"qwen3_5_text", R"("full_attention",)", R"("sliding_attention",)",
+     "is 'sliding_attention', which is not supported"},
+    {"qwen3_5_text", R"("full_attention",)", R"("linear_attention",)", "no layer with attention"},
+    {"qwen3_5_text", R"("linear_conv_kernel_dim": 4)", R"("linear_conv_kernel_dim": 4096)",
+     "convolution's size is 4096"},
+    {"qwen3_5_text", R"("linear_conv_kernel_dim": 4)", R"("linear_conv_kernel_dim": 1)", "convolution's size is 1"},
+    {"qwen3_5_text", R"("linear_num_key_heads": 2)", R"("linear_num_key_heads": -2)", "recurrent key heads is -2"},
+    {"qwen3_5_text", R"("linear_num_key_heads": 2)", R"("linear_num_key_heads": 3)",
+     "4 recurrent value heads are not a multiple of its 3 key heads"},
+    {"qwen3_5_text", R"("linear_num_value_heads": 4)", R"("linear_num_value_heads": 4611686018427387904)",
+     "recurrent value heads is 4611686018427387904"},
+    {"qwen3_5_text", R"("linear_key_head_dim": 8)", R"("linear_key_head_dim": 512)", "recurrent key size is 512"},
+    {"qwen3_5_text", R"("linear_value_head_dim": 16)", R"("linear_value_head_dim": 24)",
+     "recurrent value size is 24, which is not a multiple of 16"},
+    {"qwen3_5_text", R"("num_hidden_layers": 3)", R"("num_hidden_layers": -1)", "number of layers is -1"},
+    {"qwen3_next", R"("mlp_only_layers": [])", R"("mlp_only_layers": [1])", "layers with and without experts"},
     {"mixtral", R"("hidden_act": "silu")", R"("hidden_act": "xielu")", "the activation xIELU"},
 };
 

@@ -61,11 +61,20 @@ inline constexpr const char* kFamilies[] = {"mistral_window",
                                             "apertus",
                                             "arcee",
                                             "smollm3_fourth",
+                                            "qwen3_next",
+                                            "qwen3_5_text",
+                                            "qwen3_5_moe_text",
+                                            "qwen3_5",
+                                            "qwen3_5_moe",
                                             "deepseek_v2",
                                             "deepseek_v3",
                                             "glm4_moe_lite",
                                             "mistral4",
                                             "kimi_k25"};
+
+/// Those with recurrent layers.
+inline constexpr const char* kRecurrentFamilies[] = {"qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "qwen3_5",
+                                                     "qwen3_5_moe"};
 
 /// Families that need an operation which not every device has, and what the refusal of another device names.
 struct FamilyNeed {
@@ -78,6 +87,11 @@ inline const FamilyNeed kFamilyNeeds[] = {{"glm4_moe", "a sigmoid router"},
                                           {"ministral3", "attention scores scaled by position"},
                                           {"hunyuan_v1_dense", "norms of rotated queries and keys"},
                                           {"apertus", "the activation xIELU"},
+                                          {"qwen3_next", "gated DeltaNet layers"},
+                                          {"qwen3_5_text", "gated DeltaNet layers"},
+                                          {"qwen3_5_moe_text", "gated DeltaNet layers"},
+                                          {"qwen3_5", "gated DeltaNet layers"},
+                                          {"qwen3_5_moe", "gated DeltaNet layers"},
                                           {"deepseek_v2", "multi-head latent attention"},
                                           {"mistral4", "multi-head latent attention"}};
 

@@ -43,6 +43,8 @@ class OwnCache {
     KvShape shape =
         MakeKvShape(network.layers, network.kv_heads, network.head_dim, dtype, window.pinned, window.memory_len, chunk);
     shape.latent_dim = network.latent_dim;
+    shape.state = network.state;
+    shape.state.slots = 3;
     return shape;
   }
   static Buffer MemoryFor(SlabMemory& memory, const KvShape& shape) {
@@ -98,9 +100,9 @@ inline std::vector<float> ReadFloats(const std::string& path) {
 }
 
 /// The id sequence of the golden logits: as in make_golden.py.
-inline std::vector<TokenId> GoldenIds() {
+inline std::vector<TokenId> GoldenIds(size_t count = 40) {
   std::vector<TokenId> ids;
-  for (int i = 0; i < 40; ++i) ids.push_back((i * i * 7 + i * 13 + 5) % 96);
+  for (int i = 0; i < static_cast<int>(count); ++i) ids.push_back((i * i * 7 + i * 13 + 5) % 96);
   return ids;
 }
 
