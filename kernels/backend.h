@@ -122,7 +122,8 @@ struct ExpertsArgs {
   bool shared = false;      // the last expert is also used by all rows, weighted by the sigmoid of its logit
   RouterTraits traits;
   Activation activation = Activation::kSilu;
-  Tensor y;  // [T, D]
+  Tensor y;                // [T, D]
+  bool accumulate = true;  // y += instead of y =
 };
 
 /// A matrix per head: y_h = x_h W_h^T, where W_h is rows [h n, (h + 1) n) of the weight.
@@ -142,6 +143,9 @@ enum class Feature {
   kGates,            // Gate
   kRecurrence,       // Recur
   kLatentAttention,  // KvShape::latent_dim, LinearHeads
+  kVariedLayers,     // KvShape::varied, AttentionArgs::stored
+  kScale,
+  kSeparateExperts,  // ExpertsArgs that do not accumulate
 };
 
 class Backend : public SlabMemory {
@@ -234,13 +238,15 @@ class Backend : public SlabMemory {
   virtual void Activate(Tensor x, Activation activation) = 0;
   /// x = xIELU(x), in place. REQUIRES: Feature::kXielu.
   virtual void Xielu(Tensor x, const XieluParameters& parameters);
+  /// x = x * factor, in place. REQUIRES: Feature::kScale.
+  virtual void Scale(Tensor x, float factor);
   /// y = y * f(gate), element by element. gate, y [T, n]. REQUIRES: Feature::kGates.
   virtual void Gate(Tensor gate, GateKind kind, Tensor y);
   /// A recurrent mixer (kernels/recurrence.h): reads each segment's boundary state and tail, appends its rows to the
   /// tail, stores the boundaries of AttentionSegment::state_writes. The tail afterwards has the rows from the last
   /// boundary before the segment's last row on. REQUIRES: Feature::kRecurrence.
   virtual void Recur(const RecurrenceArgs& args);
-  /// y += the weighted sum of the MLPs of each row's selected experts, in expert order (Shazeer et al. 2017). An
+  /// y += or = the weighted sum of the MLPs of each row's selected experts, in expert order (Shazeer et al. 2017). An
   /// expert's MLP is Linear, MultiplyActivated, Linear.
   virtual void Experts(const ExpertsArgs& args) = 0;
   /// y += x. x, y [T, D] kF32.

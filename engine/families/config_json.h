@@ -57,6 +57,8 @@ struct RotationDefaults {
 /// Validates the spec.
 Status ReadRotations(const ConfigJson& config, ModelSpec* spec, PartialRotary partial = PartialRotary::kIgnored,
                      RotationDefaults defaults = {});
+/// Adds a rotation of `rotary` dimensions, that of the object `in` (a prefix, with its dot).
+Status AddRotation(const ConfigJson& config, const std::string& in, int64_t rotary, ModelSpec* spec);
 /// Sets the window of every layer that layer_types (or `slides`, if there are none) marks as windowed.
 Status ReadWindows(const ConfigJson& config, bool (*slides)(int64_t layer), ModelSpec* spec);
 

@@ -290,6 +290,19 @@ Status GgufKeys::Optional(std::string_view key, bool* value) const {
   return Status::Ok();
 }
 
+Status GgufKeys::Optional(std::string_view key, int64_t layers, std::vector<int64_t>* values) const {
+  if (!Has(key)) return Status::Ok();
+  if (const auto list = file_.Ints(Name(key))) {
+    *values = *list;
+  } else {
+    int64_t one = 0;
+    RETURN_IF_ERROR(Need(key, &one));
+    values->assign(static_cast<size_t>(layers), one);
+  }
+  if (std::ssize(*values) == layers) return Status::Ok();
+  return InvalidArgument(fmt::format("the file's '{}' has {} values for {} layers", Name(key), values->size(), layers));
+}
+
 // For some architectures the converters permute the rows of q and k, so that rotary pairs are adjacent.
 std::span<const GgufFamily> GgufFamilies() {
   static constexpr GgufFamily kFamilies[] = {
@@ -301,6 +314,7 @@ std::span<const GgufFamily> GgufFamilies() {
       {"gemma", RopePairs::kHalves, SetGemma},
       {"gemma2", RopePairs::kHalves, SetGemma2},
       {"gemma3", RopePairs::kHalves, SetGemma3},
+      {"gemma4", RopePairs::kHalves, SetGgufGemma4},
       {"phi2", RopePairs::kHalves, SetPhi2},
       {"phi3", RopePairs::kHalves, SetPhi3},
       {"olmo2", RopePairs::kHalves, SetOlmo2},

@@ -108,10 +108,17 @@ Status ReadGgufSizes(const GgufFile& file, const GgufKeys& keys, ModelSpec* spec
   spec->layers -= drafts;
   RETURN_IF_ERROR(keys.Need("embedding_length", &spec->hidden));
   RETURN_IF_ERROR(keys.Need("attention.head_count", &spec->heads));
-  RETURN_IF_ERROR(keys.Need("feed_forward_length", &spec->ffn));
+  // Gemma 4 has lists for its layers.
+  const auto first = [&](const char* key, int64_t* size) -> Status {
+    const auto list = file.Ints(keys.Name(key));
+    if (!list || list->empty()) return keys.Optional(key, size);
+    *size = list->front();
+    return Status::Ok();
+  };
+  RETURN_IF_ERROR(first("feed_forward_length", &spec->ffn));
   RETURN_IF_ERROR(keys.Need("context_length", &spec->trained_context));
   spec->kv_heads = spec->heads;
-  RETURN_IF_ERROR(keys.Optional("attention.head_count_kv", &spec->kv_heads));
+  RETURN_IF_ERROR(first("attention.head_count_kv", &spec->kv_heads));
   if (spec->heads < 1) return InvalidArgument(fmt::format("the model's number of heads is {}", spec->heads));
   spec->head_dim = spec->hidden / spec->heads;
   if (!keys.Has("attention.key_length") && spec->hidden % spec->heads != 0) {
@@ -158,6 +165,7 @@ Status RejectUnsupportedFeatures(const GgufKeys& keys, std::string_view architec
     if (architecture == "deepseek2" && (key == "expert_weights_scale" || key == "leading_dense_block_count")) continue;
     if (architecture == "mpt" && key == "attention.max_alibi_bias") continue;
     if (architecture == "gemma2" && key.ends_with("softcapping")) continue;
+    if (architecture == "gemma4" && key == "final_logit_softcapping") continue;
     double value = 0;
     RETURN_IF_ERROR(keys.Optional(key, &value));
     if (value != 0)
@@ -225,7 +233,12 @@ Status ReadRope(const GgufFile& file, const GgufKeys& keys, ModelSpec* spec) {
   if (std::none_of(spec->layer_traits.begin(), spec->layer_traits.end(), own)) return Status::Ok();
   RopeScaling windows;  // Gemma 3: windowed layers are never scaled
   RETURN_IF_ERROR(keys.Optional("rope.freq_base_swa", &windows.base));
-  ASSIGN_OR_RETURN(rotation, MakeRotation(windows, spec->rotary));
+  int64_t rotary = spec->rotary;
+  RETURN_IF_ERROR(keys.Optional("rope.dimension_count_swa", &rotary));
+  if (rotary < 2 || rotary > spec->rotary) {
+    return InvalidArgument(fmt::format("the file's '{}' is {}", keys.Name("rope.dimension_count_swa"), rotary));
+  }
+  ASSIGN_OR_RETURN(rotation, MakeRotation(windows, rotary));
   spec->rotations.push_back(std::move(rotation));
   return Status::Ok();
 }
@@ -243,6 +256,12 @@ void FindOptional(const GgufFile& file, ModelSpec* spec) {
   spec->router_correction = spec->experts > 0 && has(fmt::format("blk.{}.exp_probs_b.bias", spec->layers - 1));
   spec->sinks = has("blk.0.attn_sinks.weight");
   spec->norm_biases = spec->norm == NormKind::kLayer && has("output_norm.bias");
+  if (spec->architecture == "gemma4") {
+    for (int64_t layer = 0; layer < std::ssize(spec->layer_traits); ++layer) {
+      LayerTraits& traits = spec->layer_traits[static_cast<size_t>(layer)];
+      traits.keys_are_values = traits.keys_of < 0 && !has(fmt::format("blk.{}.attn_v.weight", layer));
+    }
+  }
   if (spec->encoder_layers == 0) return;
   spec->gated = has("dec.blk.0.ffn_gate.weight");  // T5 1.1 and later
   spec->activation = spec->gated ? Activation::kGeluTanh : Activation::kRelu;
@@ -300,7 +319,20 @@ Result<NetworkPlan> PlanGguf(const GgufFile& file, const std::string& path) {
     plan.ignored.emplace_back("dec.blk.0.cross_attn_rel_b.weight");
     return plan;
   }
-  PlanTensors(Rules(norms), "", &plan);
+  std::vector<TensorRule> rules = Rules(norms);
+  if (spec.architecture == "gemma4") {
+    const auto own = GgufGemma4Rules();
+    std::erase_if(rules,
+                  [&](const TensorRule& rule) { return std::ranges::count(own, rule.role, &TensorRule::role) > 0; });
+    rules.insert(rules.end(), own.begin(), own.end());
+  }
+  PlanTensors(rules, "", &plan);
+  for (int64_t layer = 0; layer < spec.layers; ++layer) {
+    if (spec.OwnsKeys(layer)) continue;
+    for (const char* name : {"attn_k", "attn_v", "attn_k_norm"}) {
+      plan.ignored.push_back(fmt::format("blk.{}.{}.weight", layer, name));
+    }
+  }
   int64_t blocks = spec.layers;
   RETURN_IF_ERROR(keys.Need("block_count", &blocks));
   for (int64_t draft = spec.layers; draft < blocks; ++draft) plan.skipped.push_back(fmt::format("blk.{}.", draft));

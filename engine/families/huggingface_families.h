@@ -29,6 +29,8 @@ std::span<const HuggingFaceFamily> RecentFamilies();
 std::span<const HuggingFaceFamily> LatentFamilies();
 /// Those with recurrent layers.
 std::span<const HuggingFaceFamily> HybridFamilies();
+/// Gemma from 4 on.
+std::span<const HuggingFaceFamily> GemmaFamilies();
 /// Encoder-decoder families.
 std::span<const HuggingFaceFamily> EncoderDecoderFamilies();
 /// The other families.

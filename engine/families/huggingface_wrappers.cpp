@@ -12,6 +12,8 @@ struct Wrapper {
 };
 constexpr Wrapper kWrappers[] = {
     {"gemma3", "gemma3_text"},
+    {"gemma4", "gemma4_text"},
+    {"gemma4_unified", "gemma4_unified_text"},
     {"kimi_k25", "deepseek_v3"},
     {"mistral3", "mistral"},
     {"qwen2_5_vl", "qwen2"},
@@ -58,8 +60,22 @@ std::span<const std::string_view> WrapperTypes() {
 
 std::span<const std::string_view> OtherInputs() {
   static constexpr std::string_view kParts[] = {
-      "vision_tower.",       "multi_modal_projector.",       "visual.",       "mm_projector.",
-      "model.vision_tower.", "model.multi_modal_projector.", "model.visual.", "model.mm_projector.",
+      "vision_tower.",
+      "multi_modal_projector.",
+      "visual.",
+      "mm_projector.",
+      "audio_tower.",
+      "embed_vision.",
+      "embed_audio.",
+      "model.vision_tower.",
+      "model.visual.",
+      "model.multi_modal_projector.",
+      "model.mm_projector.",
+      "model.audio_tower.",
+      "model.embed_vision.",
+      "model.embed_audio.",
+      "vision_embedder.",
+      "model.vision_embedder.",
   };
   return kParts;
 }

@@ -63,6 +63,41 @@ Status CheckLatent(const ModelSpec& spec) {
   return InvalidArgument("the model's latent attention has traits that are supported with plain attention only");
 }
 
+/// A layer that reads another one's keys and values follows it, and has its sizes.
+Status CheckLayerHeads(const ModelSpec& spec) {
+  for (int64_t layer = 0; layer < std::ssize(spec.layer_traits); ++layer) {
+    const LayerTraits traits = spec.Layer(layer);
+    RETURN_IF_ERROR(CheckRange("number of key and value heads of a layer", traits.kv_heads, 0, spec.heads));
+    RETURN_IF_ERROR(CheckRange("head size of a layer", traits.head_dim, 0, kMaxHeadDim));
+    const auto [kv_heads, head_dim] = spec.KvSizes(layer);
+    if (head_dim % 2 != 0 || spec.heads % kv_heads != 0) {
+      return InvalidArgument(
+          fmt::format("the model's layer {} has {} key and value heads of {} dimensions for {} heads", layer, kv_heads,
+                      head_dim, spec.heads));
+    }
+    const int64_t of = traits.keys_of;
+    if (of == -1) continue;
+    const bool earlier = of >= 0 && of < layer && spec.IsAttention(of) && spec.OwnsKeys(of);
+    if (!earlier || !(spec.KvSizes(of) == KvLayer{kv_heads, head_dim})) {
+      return InvalidArgument(
+          fmt::format("the model's layer {} cannot read the keys and values of layer {}", layer, of));
+    }
+  }
+  const bool special = !spec.varied_layers().empty() || spec.shares_keys() || spec.value_norm;
+  const bool plain = !spec.fused_qkv && !spec.qkv_bias && spec.latent.rank == 0 && spec.encoder_layers == 0 &&
+                     spec.qk_norm != QkNorm::kRows && spec.qk_norm != QkNorm::kRotatedHeads;
+  if (!special || plain) return Status::Ok();
+  return InvalidArgument("the model's layers differ in traits that are supported for equal layers only");
+}
+
+Status CheckLayerInputs(const ModelSpec& spec) {
+  RETURN_IF_ERROR(CheckRange("width of per-layer inputs", spec.layer_inputs, 0, 1 << 14));
+  if (spec.layer_inputs == 0) return Status::Ok();
+  RETURN_IF_ERROR(CheckRange("vocabulary size of per-layer inputs", spec.layer_input_vocab, 1, 1 << 24));
+  if (spec.norm_after) return Status::Ok();
+  return InvalidArgument("the model has per-layer inputs without norms after attention and MLP");
+}
+
 Status CheckRecurrence(const ModelSpec& spec) {
   const RecurrenceShape& sizes = spec.recurrence;
   int64_t layers = 0;
@@ -92,10 +127,35 @@ Status CheckRecurrence(const ModelSpec& spec) {
 
 }  // namespace
 
-int64_t ModelSpec::attention_layers() const {
+int64_t ModelSpec::KvIndex(int64_t layer) const {
+  const int64_t source = layer == layers || OwnsKeys(layer) ? layer : Layer(layer).keys_of;
   int64_t count = 0;
-  for (int64_t layer = 0; layer < layers; ++layer) count += IsAttention(layer) ? 1 : 0;
+  for (int64_t before = 0; before < source; ++before) count += IsAttention(before) && OwnsKeys(before) ? 1 : 0;
   return count;
+}
+
+int64_t ModelSpec::attention_layers() const { return KvIndex(layers); }
+
+std::vector<KvLayer> ModelSpec::varied_layers() const {
+  std::vector<KvLayer> sizes;
+  bool varied = false;
+  for (int64_t layer = 0; layer < layers; ++layer) {
+    if (!IsAttention(layer) || !OwnsKeys(layer)) continue;
+    sizes.push_back(KvSizes(layer));
+    varied = varied || !(sizes.back() == KvLayer{kv_heads, head_dim});
+  }
+  if (!varied) sizes.clear();
+  return sizes;
+}
+
+bool ModelSpec::shares_keys() const {
+  return std::ranges::any_of(layer_traits, [](const LayerTraits& layer) { return layer.keys_of >= 0; });
+}
+
+int64_t ModelSpec::Widest(int64_t (ModelSpec::*columns)(int64_t layer) const) const {
+  int64_t widest = 0;
+  for (int64_t layer = 0; layer < layers; ++layer) widest = std::max(widest, (this->*columns)(layer));
+  return widest;
 }
 
 StateShape ModelSpec::state() const {
@@ -182,7 +242,7 @@ int64_t ModelSpec::widest_dense() const {
 int64_t ModelSpec::layer_weights() const {
   int64_t mlps = 0, mixers = 0;  // rows of all layers' matrices
   for (int64_t layer = 0; layer < layers; ++layer) {
-    if (IsAttention(layer)) mixers += qkv_columns() + gate_columns() + value_columns();
+    if (IsAttention(layer)) mixers += qkv_columns(layer) + gate_columns(layer) + value_columns(layer);
     if (IsRecurrent(Layer(layer).mixer)) mixers += recurrent_columns() + recurrent_outputs();
     mlps += MlpInColumns(DenseColumns(layer)) + DenseColumns(layer);
     if (IsMixture(layer)) mlps += experts_used * 3 * ffn + 3 * shared_ffn + experts;
@@ -226,7 +286,7 @@ Status ValidateSpec(const ModelSpec& spec) {
   if (spec.activation == Activation::kXielu && (spec.gated || spec.experts > 0)) {
     return InvalidArgument("the model's gated MLP has the activation xIELU, which is not supported");
   }
-  if (spec.norm_after && spec.experts > 0) {
+  if (spec.norm_after && spec.experts > 0 && !spec.separate_experts) {
     return InvalidArgument("the model has norms after a mixture of experts, which are not supported");
   }
   RETURN_IF_ERROR(CheckPositive("norm epsilon", spec.norm_eps));
@@ -254,13 +314,16 @@ Status ValidateSpec(const ModelSpec& spec) {
     return InvalidArgument(fmt::format("the model's {} heads are not a multiple of its {} key and value heads",
                                        spec.heads, spec.kv_heads));
   }
+  RETURN_IF_ERROR(CheckLayerHeads(spec));
+  RETURN_IF_ERROR(CheckLayerInputs(spec));
   if (spec.sinusoidal_positions) {  // computed, so no file size bounds it
     RETURN_IF_ERROR(CheckRange("trained context", spec.trained_context, 1, (int64_t{1} << 26) / spec.hidden));
   }
   if (spec.rope_pairs == RopePairs::kNone) {
     RETURN_IF_ERROR(CheckRange("number of rotated dimensions", spec.rotary, 0, 0));
   } else {
-    RETURN_IF_ERROR(CheckRange("number of rotated dimensions", spec.rotary, 2, spec.head_dim));
+    const int64_t most = spec.varied_layers().empty() ? spec.head_dim : kMaxHeadDim;
+    RETURN_IF_ERROR(CheckRange("number of rotated dimensions", spec.rotary, 2, most));
     if (spec.rotary % 2 != 0) {
       return InvalidArgument(fmt::format("the model's number of rotated dimensions is {}, an odd number", spec.rotary));
     }

@@ -44,6 +44,7 @@ MLA = dict(SMALL, num_key_value_heads=4, q_lora_rank=20, kv_lora_rank=32, qk_nop
            v_head_dim=16)
 DEEPSEEK = dict(n_routed_experts=8, num_experts_per_tok=3, moe_intermediate_size=12, n_shared_experts=2, n_group=4,
                 topk_group=2, first_k_dense_replace=1)
+GEMMA4 = dict(GROUPED, head_dim=16, global_head_dim=32, sliding_window=12, intermediate_size=32)
 YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=16.0, original_max_position_embeddings=16, beta_fast=32.0,
             beta_slow=1.0)
 # Recurrent layers with decays from strong to hardly any; a value head serves half of a key head.
@@ -221,22 +222,42 @@ FAMILIES = {
         vision_config=dict(hidden_size=32, intermediate_size=16, num_hidden_layers=1, num_attention_heads=1,
                            patch_size=4, pos_emb_height=2, pos_emb_width=2), projection_hidden_size=16,
         tie_word_embeddings=False)),
+    "gemma4": ("Gemma4", dict(
+        GEMMA4, num_hidden_layers=6, hidden_size_per_layer_input=8, vocab_size_per_layer_input=VOCAB,
+        num_kv_shared_layers=3, use_double_wide_mlp=True, final_logit_softcapping=4.0,
+        layer_types=layers("sliding", "full", "sliding", "sliding", "sliding", "full"))),
+    "gemma4_moe": ("Gemma4", dict(
+        GEMMA4, num_hidden_layers=3, hidden_size_per_layer_input=0, num_global_key_value_heads=1,
+        attention_k_eq_v=True, enable_moe_block=True, num_experts=6, top_k_experts=2, moe_intermediate_size=24,
+        layer_types=layers("sliding", "sliding", "full"))),
+    "gemma4_wrapper": ("Gemma4ForConditionalGeneration", dict(
+        text_config=dict(GEMMA4, num_hidden_layers=2, hidden_size_per_layer_input=0, attention_k_eq_v=True,
+                         layer_types=layers("sliding", "full")),
+        vision_config=dict(hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=1,
+                           num_key_value_heads=1, head_dim=16, global_head_dim=16, patch_size=4,
+                           position_embedding_size=16))),
+    "gemma4_unified_text": ("Gemma4Unified", dict(
+        GEMMA4, num_hidden_layers=6, num_global_key_value_heads=1, attention_k_eq_v=True)),
 }
 RECURRENT = {"qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "qwen3_5", "qwen3_5_moe", "lfm2", "lfm2_moe",
              "granitemoehybrid", "granitemoehybrid_dense", "nemotron_h"}  # more than two chunks of ids
 LONGER_IDS = [(i * i * 7 + i * 13 + 5) % VOCAB for i in range(150)]
 # Families whose place in the list is not their seed.
-SEEDS = {"deepseek_v2": 154, "deepseek_v3": 155, "glm4_moe_lite": 156, "mistral4": 157, "kimi_k25": 158}
+SEEDS = {"deepseek_v2": 154, "deepseek_v3": 155, "glm4_moe_lite": 156, "mistral4": 157, "kimi_k25": 158, "gemma4": 160,
+         "gemma4_moe": 161, "gemma4_wrapper": 162, "gemma4_unified_text": 163}
 FLOAT32 = {"xglm"}  # its mask value overflows in a float64 run
 SDPA = {"falcon_alibi"}  # the eager implementation of transformers 5.24 adds the slopes' biases twice
-TEXT_CONFIGS = {"Gemma3": "Gemma3TextConfig", "Qwen3_5": "Qwen3_5TextConfig", "Qwen3_5Moe": "Qwen3_5MoeTextConfig"}
+TEXT_CONFIGS = {"Gemma3": "Gemma3TextConfig", "Gemma4": "Gemma4TextConfig",
+                "Gemma4Unified": "Gemma4UnifiedTextConfig", "Qwen3_5": "Qwen3_5TextConfig",
+                "Qwen3_5Moe": "Qwen3_5MoeTextConfig"}
 
 
 def fill(model, seed):
     """Random weights, exact in float16: matrices preserve the scale of their input, queries and keys are sharpened,
     norms are around the identity."""
     generator = torch.Generator().manual_seed(seed)
-    centered = type(model).__name__.startswith(("Gemma", "Qwen3Next", "Qwen3_5"))
+    kind = type(model).__name__
+    centered = kind.startswith(("Gemma", "Qwen3Next", "Qwen3_5")) and not kind.startswith("Gemma4")
     for name, tensor in model.state_dict().items():
         noise = torch.randn(tensor.shape, generator=generator, dtype=torch.float64)
         if tensor.ndim == 0:  # a constant
@@ -317,7 +338,8 @@ GGUF_FAMILIES = {
     "gpt_neox": "gptneox", "bloom": "bloom", "falcon_grouped": "falcon", "mpt": "mpt", "starcoder2": "starcoder2",
     "stablelm": "stablelm", "olmo2": "olmo2", "granite": "granite", "mixtral": "llama", "qwen2_moe": "qwen2moe",
     "qwen3_moe": "qwen3moe", "granitemoe": "granitemoe", "cohere2": "cohere2", "gpt_bigcode": "starcoder",
-    "gpt_oss": "gpt-oss", "smollm3_fourth": "smollm3", "deepseek_v2": "deepseek2", "deepseek_v3": "deepseek2"}
+    "gpt_oss": "gpt-oss", "smollm3_fourth": "smollm3", "deepseek_v2": "deepseek2", "deepseek_v3": "deepseek2", "gemma4": "gemma4",
+    "gemma4_moe": "gemma4"}
 
 
 def in_blocks(rows, heads, kv_heads):
@@ -363,7 +385,7 @@ def gguf_tensors(name, architecture, model):
             key = key.replace("block_sparse_moe.router", "mlp.gate").replace("block_sparse_moe", "mlp")
         if key in ("lm_head.weight", "embed_out.weight") and config.tie_word_embeddings:
             continue
-        if name.startswith("gemma") and key.endswith("norm.weight"):
+        if name in ("gemma", "gemma2", "gemma3") and key.endswith("norm.weight"):
             value = value + 1
         if "query_key_value" in key:
             value = in_blocks(value, heads, kv_heads)
@@ -375,7 +397,11 @@ def gguf_tensors(name, architecture, model):
             parts = latent_parts(key, value, config)
         elif architecture == "gpt-oss" and "experts." in key:
             parts = gpt_oss_experts(key, value)
-        elif "experts.gate_up_proj" in key:
+        elif architecture == "gemma4" and key.endswith(("router.scale", "router.per_expert_scale")):
+            part = "ffn_gate_inp.scale" if key.endswith("router.scale") else "ffn_down_exps.scale"
+            yield f"blk.{key.split('.')[2]}.{part}", value
+            continue
+        elif "experts.gate_up_proj" in key and architecture != "gemma4":
             half = value.shape[1] // 2
             parts = {key.replace("gate_up_proj", part): value[:, rows] for part, rows in
                      (("gate_proj", slice(0, half)), ("up_proj", slice(half, None)))}
@@ -383,7 +409,7 @@ def gguf_tensors(name, architecture, model):
             part = part if part.endswith((".weight", ".bias")) else part + ".weight"
             suffixes = (".weight", ".bias")
             theirs = names.get_name(part, suffixes) or names.get_name(part.removeprefix("transformer."), suffixes)
-            yield theirs, np.ascontiguousarray(rows.squeeze())
+            yield theirs, np.atleast_1d(np.ascontiguousarray(rows.squeeze()))
 
 
 def add_latent(writer, config):
@@ -405,9 +431,39 @@ def add_latent(writer, config):
     writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID if sigmoid else gguf.ExpertGatingFuncType.SOFTMAX)
 
 
+def add_gemma4(writer, config):
+    """Head sizes of both kinds of layers, and lists for those that differ by layer."""
+    sliding = [kind == "sliding_attention" for kind in config.layer_types]
+    by_layer = [config.per_layer_config[layer] for layer in range(config.num_hidden_layers)]
+    full = by_layer[sliding.index(False)]
+    writer.add_sliding_window_pattern(sliding)
+    writer.add_key_length(full.head_dim)
+    writer.add_value_length(full.head_dim)
+    writer.add_key_length_swa(config.head_dim)
+    writer.add_value_length_swa(config.head_dim)
+    writer.add_head_count_kv([layer.num_key_value_heads for layer in by_layer])
+    writer.add_shared_kv_layers(config.num_kv_shared_layers)
+    writer.add_embedding_length_per_layer_input(config.hidden_size_per_layer_input)
+    wide = config.num_hidden_layers - (config.num_kv_shared_layers if config.use_double_wide_mlp else 0)
+    widths = [config.intermediate_size * (2 if layer >= wide else 1) for layer in range(config.num_hidden_layers)]
+    writer.add_feed_forward_length(widths if len(set(widths)) > 1 else widths[0])
+    writer.add_expert_count(config.num_experts or 0)
+    writer.add_expert_used_count(config.top_k_experts or 0)
+    rope = config.rope_parameters
+    writer.add_rope_dimension_count(full.head_dim)
+    writer.add_rope_dimension_count_swa(config.head_dim)
+    writer.add_rope_freq_base(rope["full_attention"]["rope_theta"])
+    writer.add_rope_freq_base_swa(rope["sliding_attention"]["rope_theta"])
+    rotated = int(full.head_dim * rope["full_attention"]["partial_rotary_factor"] / 2)
+    factors = [1.0] * rotated + [1e30] * (full.head_dim // 2 - rotated)
+    writer.add_tensor("rope_freqs.weight", np.array(factors, np.float32))
+
+
 def write_gguf(path, name, architecture, model, blocks={}):
     """`blocks`: tensors stored in MXFP4."""
     config = model.config
+    if architecture == "gemma4":
+        config.allow_global_per_layer_attribute_access = True
     writer = gguf.GGUFWriter(path, architecture)
     get = lambda *keys: next((getattr(config, k) for k in keys if getattr(config, k, None) is not None), None)
     head_dim = get("head_dim") or config.hidden_size // config.num_attention_heads
@@ -416,12 +472,16 @@ def write_gguf(path, name, architecture, model, blocks={}):
     writer.add_block_count(config.num_hidden_layers)
     writer.add_context_length(get("max_position_embeddings", "seq_length", "max_seq_len") or 2048)
     writer.add_embedding_length(config.hidden_size)
-    writer.add_feed_forward_length(get("intermediate_size", "ffn_hidden_size") or 4 * config.hidden_size)
+    if architecture == "gemma4":
+        add_gemma4(writer, config)
+    else:
+        writer.add_feed_forward_length(get("intermediate_size", "ffn_hidden_size") or 4 * config.hidden_size)
     writer.add_head_count(config.num_attention_heads)
     one = 1 if get("multi_query") else None
     if get("kv_lora_rank"):
         one = 1
-    writer.add_head_count_kv(one or get("num_key_value_heads", "num_kv_heads") or config.num_attention_heads)
+    if architecture != "gemma4":
+        writer.add_head_count_kv(one or get("num_key_value_heads", "num_kv_heads") or config.num_attention_heads)
     if architecture == "deepseek2":
         add_latent(writer, config)
     elif architecture in ("gemma", "gemma2", "gemma3", "qwen3moe", "gpt-oss"):
@@ -429,12 +489,13 @@ def write_gguf(path, name, architecture, model, blocks={}):
         writer.add_value_length(head_dim)
     put(writer.add_layer_norm_rms_eps, get("rms_norm_eps"))
     put(writer.add_layer_norm_eps, get("layer_norm_eps", "layer_norm_epsilon", "norm_epsilon"))
-    put(writer.add_sliding_window, get("sliding_window") if name in ("gemma2", "gemma3", "phi3", "starcoder2", "cohere2",
+    put(writer.add_sliding_window, get("sliding_window") if name in ("gemma2", "gemma3", "phi3", "starcoder2", "cohere2", "gemma4", "gemma4_moe",
                                                                               "gpt_oss") else None)
     put(writer.add_attn_logit_softcapping, get("attn_logit_softcapping"))
     put(writer.add_final_logit_softcapping, get("final_logit_softcapping"))
-    put(writer.add_expert_count, get("num_local_experts", "num_experts", "n_routed_experts"))
-    put(writer.add_expert_used_count, get("num_experts_per_tok"))
+    if architecture != "gemma4":
+        put(writer.add_expert_count, get("num_local_experts", "num_experts", "n_routed_experts"))
+        put(writer.add_expert_used_count, get("num_experts_per_tok"))
     put(writer.add_expert_feed_forward_length, get("moe_intermediate_size"))
     put(writer.add_expert_shared_feed_forward_length, get("shared_expert_intermediate_size"))
     put(writer.add_embedding_scale, get("embedding_multiplier"))
@@ -445,7 +506,7 @@ def write_gguf(path, name, architecture, model, blocks={}):
     if architecture == "mpt":
         writer.add_max_alibi_bias(config.attn_config.alibi_bias_max)
     rope = get("rope_parameters")
-    if rope is not None:
+    if rope is not None and architecture != "gemma4":
         rope = rope.get("full_attention", rope)
         writer.add_rope_dimension_count(get("qk_rope_head_dim") or int(head_dim * rope.get("partial_rotary_factor", 1)))
         writer.add_rope_freq_base(rope["rope_theta"])

@@ -123,6 +123,10 @@ class Loader {
                       .data = {DType::kF32, spec_.trained_context, spec_.hidden, std::as_bytes(std::span(table))}};
       RETURN_IF_ERROR(LoadMatrix({.role = TensorRole::kPositions, .name = made.name}, made, &weights_.positions));
     }
+    if (spec_.value_norm) {
+      const int64_t size = spec_.Widest(&ModelSpec::attended_columns) / spec_.heads;
+      RETURN_IF_ERROR(Upload(std::vector<float>(static_cast<size_t>(size), 1.0f), &weights_.ones));
+    }
     const std::vector<float> slopes = spec_.AlibiSlopes();
     if (!slopes.empty()) {
       const auto own =
@@ -271,7 +275,8 @@ class Loader {
   }
 
   static bool IsTable(TensorRole role) {
-    return role == TensorRole::kEmbedding || role == TensorRole::kHead || role == TensorRole::kPositions;
+    return role == TensorRole::kEmbedding || role == TensorRole::kHead || role == TensorRole::kPositions ||
+           role == TensorRole::kLayerInputTable;
   }
 
   RandomMatrix DummyMatrix(const PlannedTensor& planned, const FileTensor& tensor) const {
@@ -416,6 +421,12 @@ class Loader {
     HostTensor host = tensor.data;
     host.rows = std::ssize(of_values), host.bytes = values;
     return Keep(tensor, backend_.LoadWeight(host), &latent.value_up);
+  }
+  Status Scalar(const FileTensor& tensor, float* value) {
+    if (IsDummy(tensor)) return Status::Ok();
+    ASSIGN_OR_RETURN(const std::vector<float> values, ValuesOf(tensor));
+    *value = values.front();
+    return Status::Ok();
   }
   /// offset + softplus of the stored value.
   Status XieluSlope(const FileTensor& tensor, float offset, float* slope) {

@@ -52,6 +52,19 @@ struct RecurrentWeights {
   Weight out;                                  // [D, values]
 };
 
+/// Experts next to an MLP; see ModelSpec::separate_experts.
+struct SeparateExperts {
+  DeviceVector mlp_post_norm, experts_norm, experts_post_norm, router_norm;  // [D]
+  DeviceVector router_scales;                                                // [experts]
+};
+
+/// The model's part of per-layer inputs; see ModelSpec::layer_inputs.
+struct LayerInputWeights {
+  Weight table;       // [layer_input_vocab, L P]
+  Weight projection;  // [L P, D]
+  DeviceVector norm;  // [P]; includes a factor of sqrt(1 / 2)
+};
+
 /// One decoder block. Matrices are [outputs, inputs]; those with the same input are grouped, in output order.
 struct LayerWeights {
   DeviceVector attention_norm, attention_norm_bias;  // [D]
@@ -77,6 +90,10 @@ struct LayerWeights {
   std::vector<ExpertWeights> experts;           // the shared one last
   std::vector<Expert> expert_list;              // the same, in the backend's form
   Buffer placed_experts;                        // Backend::PackExperts
+  SeparateExperts separate;
+  Weight input_gate, input_out;  // [P, D], [D, P]; of per-layer inputs
+  DeviceVector input_post_norm;  // [D]
+  float scalar = 1;              // ModelSpec::layer_scalar
   // Cross-attention to an encoder's rows, if there is one.
   DeviceVector cross_norm;         // [D]
   Weight cross_query;              // [H d, D]
@@ -102,6 +119,8 @@ struct Weights {
   DeviceVector slopes;                               // [H]; ALiBi only
   DeviceVector biases;                               // ScoreTraits::biases; T5 only
   EncoderWeights encoder;                            // no layers if there is none
+  LayerInputWeights layer_inputs;
+  DeviceVector ones;  // weights of a norm without any; [the largest head size]
   std::vector<LayerWeights> layers;
   bool tied_head = false;
   int64_t bytes = 0;          // all tensors, as stored on the device

@@ -113,6 +113,34 @@ TEST(FamilyConfig, DraftLayersAreSkipped) {
   EXPECT_THAT(plan->skipped, ::testing::Contains("model.layers.3."));
 }
 
+// The last three layers read the keys of layers 2 and 1; the cache has three layers of two sizes.
+TEST(FamilyConfig, LayersShareKeysOfTheirKind) {
+  const Result<ModelSpec> spec = SpecWith("families/gemma4", "sliding_window", "sliding_window");
+  ASSERT_TRUE(spec.ok()) << spec.status().ToString();
+  EXPECT_EQ(spec->Layer(3).keys_of, 2);
+  EXPECT_EQ(spec->Layer(5).keys_of, 1);
+  EXPECT_EQ(spec->KvIndex(5), 1);
+  EXPECT_EQ(spec->attention_layers(), 3);
+  EXPECT_EQ(spec->varied_layers(), (std::vector<KvLayer>{{2, 16}, {2, 32}, {2, 16}}));
+  EXPECT_EQ(spec->DenseColumns(2), 32);
+  EXPECT_EQ(spec->DenseColumns(3), 64);
+  EXPECT_EQ(spec->rotations[0].inverse_frequencies.size(), 16U);
+  EXPECT_NE(spec->rotations[0].inverse_frequencies[3], 0);  // a quarter of the pairs is rotated
+  EXPECT_EQ(spec->rotations[0].inverse_frequencies[4], 0);
+}
+
+// No config.json has such layers, but a reader might make them.
+TEST(FamilyConfig, SharedKeysMustComeFromAnEarlierLayerOfTheSameSize) {
+  const Result<ModelSpec> sound = SpecWith("families/gemma4", "sliding_window", "sliding_window");
+  ASSERT_TRUE(sound.ok() && ValidateSpec(*sound).ok());
+  for (const int64_t source : {3, 4, 1, 5, 6, -2}) {  // itself; a sharing layer; another size; later; none
+    ModelSpec spec = *sound;
+    spec.layer_traits[source == 4 ? 5 : 3].keys_of = source;
+    const Status refused = ValidateSpec(spec);
+    EXPECT_NE(refused.message().find("cannot read the keys and values of layer"), std::string::npos) << source;
+  }
+}
+
 // A cached key is the latent and one rotated key, whatever a file's head sizes are. Scores are scaled as those of
 // expanded keys, with YaRN's magnitude squared.
 TEST(FamilyConfig, LatentKeysHaveOneHead) {
@@ -190,6 +218,26 @@ constexpr Hostile kHostile[] = {
      "'scoring_func' 'softmax' is not supported"},
     {"deepseek_v2", R"("topk_method": "group_limited_greedy")", R"("topk_method": "noaux_tc")",
      "'topk_method' 'noaux_tc' is not supported"},
+    {"gemma4", R"("num_kv_shared_layers": 3)", R"("num_kv_shared_layers": 6)", "'num_kv_shared_layers' is 6 of 6"},
+    {"gemma4", R"("num_kv_shared_layers": 3)", R"("num_kv_shared_layers": -1)", "'num_kv_shared_layers' is -1"},
+    {"gemma4", R"("num_kv_shared_layers": 3)", R"("num_kv_shared_layers": 5)",
+     "layer 1 has no earlier layer to share keys with"},
+    {"gemma4", R"("head_dim": 32)", R"("head_dim": 34)", "others of its kind"},
+    {"gemma4_moe", R"("head_dim": 32)", R"("head_dim": 578)", "head size of a layer is 578, not in 0 .. 576"},
+    {"gemma4", R"("head_dim": 16)", R"("head_dim": -16)", "head size is -16"},
+    {"gemma4", R"("sliding_window": 12)", R"("sliding_window": 0)", "'sliding_window' is 0"},
+    {"gemma4", R"("hidden_size_per_layer_input": 8)", R"("hidden_size_per_layer_input": -8)",
+     "width of per-layer inputs is -8"},
+    {"gemma4", R"("vocab_size_per_layer_input": 96)", R"("vocab_size_per_layer_input": 0)",
+     "vocabulary size of per-layer inputs is 0"},
+    {"gemma4", R"("partial_rotary_factor": 0.25)", R"("partial_rotary_factor": -1)", "partial_rotary_factor' is -1"},
+    {"gemma4", R"("layer_types": [)", R"("layer_types": ["full_attention", )", "has more than 6 layers"},
+    {"gemma4", R"("layer_types": [)", R"("layer_types": [], "unused": [)", "'layer_types' of layer 0 is ''"},
+    {"gemma4", R"("use_bidirectional_attention": null)", R"("use_bidirectional_attention": "all")",
+     "'use_bidirectional_attention' 'all' is not supported"},
+    {"gemma4_moe", R"("num_key_value_heads": 1)", R"("num_key_value_heads": 3)", "layer 2 has 3 key and value heads"},
+    {"gemma4_moe", R"("top_k_experts": 2)", R"("top_k_experts": 7)", "number of experts used is 7"},
+    {"gemma4_moe", R"("num_experts": 6)", R"("num_experts": -6)", "number of experts is -6"},
     {"mistral4", R"("first_k_dense_replace": 0)", R"("first_k_dense_replace": 1)", "dense layers are not supported"},
     {"minimax_m2", R"("num_hidden_layers": 2)", R"("num_hidden_layers": 1000000000000)", "number of layers is"},
     {"minimax_m2", R"("num_hidden_layers": 2)", R"("num_hidden_layers": 2, "attn_type_list": [1, 0])",

@@ -70,7 +70,11 @@ inline constexpr const char* kFamilies[] = {"mistral_window",
                                             "deepseek_v3",
                                             "glm4_moe_lite",
                                             "mistral4",
-                                            "kimi_k25"};
+                                            "kimi_k25",
+                                            "gemma4",
+                                            "gemma4_moe",
+                                            "gemma4_wrapper",
+                                            "gemma4_unified_text"};
 
 /// Those with recurrent layers.
 inline constexpr const char* kRecurrentFamilies[] = {"qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "qwen3_5",
@@ -93,7 +97,9 @@ inline const FamilyNeed kFamilyNeeds[] = {{"glm4_moe", "a sigmoid router"},
                                           {"qwen3_5", "gated DeltaNet layers"},
                                           {"qwen3_5_moe", "gated DeltaNet layers"},
                                           {"deepseek_v2", "multi-head latent attention"},
-                                          {"mistral4", "multi-head latent attention"}};
+                                          {"mistral4", "multi-head latent attention"},
+                                          {"gemma4", "attention heads that differ between layers"},
+                                          {"gemma4_moe", "attention heads that differ between layers"}};
 
 inline std::string FamilyFolder(const std::string& name) { return GoldenFolder("families/" + name); }
 

@@ -43,6 +43,7 @@ class OwnCache {
     KvShape shape =
         MakeKvShape(network.layers, network.kv_heads, network.head_dim, dtype, window.pinned, window.memory_len, chunk);
     shape.latent_dim = network.latent_dim;
+    shape.varied = network.varied;
     shape.state = network.state;
     shape.state.slots = 3;
     return shape;
