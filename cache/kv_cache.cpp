@@ -1,6 +1,7 @@
 #include "cache/kv_cache.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 
@@ -10,6 +11,7 @@ void KvCache::Reset(const RingWindow& window) {
   CHECK_LE(window.pinned, shape_.pinned_capacity());
   ring_ = Ring(window, shape_.ring_rows());
   state_.Clear();
+  turn_ = 0;
   snapshot_ = 0;
   history_ = nullptr;
   branch_ = 0;
@@ -18,7 +20,7 @@ void KvCache::Reset(const RingWindow& window) {
 KvCache::Place KvCache::Append(int64_t rows, std::vector<StateWrite>* state_writes) {
   const int64_t position = ring_.Append(rows);
   const int slot = state_.SlotOf(StateShape::BoundaryBefore(position));
-  state_.Append(position, rows, ring_.message_starts(), ring_.window().pinned, state_writes);
+  state_.Append(position, rows, state_marks(), state_writes);
   return {position, slot};
 }
 
@@ -36,6 +38,17 @@ void KvCache::Adopt(const KvCache& from, int64_t tokens) {
   const int64_t pinned = other.window().pinned;
   CHECK(ring_.Restore(tokens, tokens > pinned ? other.resident() : pinned, {starts.begin(), end}).ok());
   state_.Adopt(from.state_, tokens);
+}
+
+Status KvCache::Restore(int64_t next, int64_t resident, std::vector<int64_t> message_starts,
+                        std::span<const int64_t> boundaries) {
+  state_.Clear();
+  RETURN_IF_ERROR(ring_.Restore(next, resident, std::move(message_starts)));
+  state_.Restore(boundaries);
+  // The state continues exactly after the restored tokens.
+  const int64_t last = StateShape::BoundaryBefore(next);
+  CHECK(!state_.used() || last == 0 || (!boundaries.empty() && boundaries.back() == last));
+  return Status::Ok();
 }
 
 void KvCache::BranchOff(const KvCache& history, int64_t tokens) {

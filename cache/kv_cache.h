@@ -40,6 +40,10 @@ class KvCache {
   /// Records that the slab has a copy of the first `tokens` tokens of `from`'s, from the start to the end of
   /// HeldBytes(tokens, pinned). REQUIRES: from.CanRollBack(tokens).
   void Adopt(const KvCache& from, int64_t tokens);
+  /// Ring::Restore, and the boundaries of the recurrent state with slots in their order (StateSlots::Restore). ERRORS:
+  /// as Ring::Restore; the cache is then empty.
+  Status Restore(int64_t next, int64_t resident, std::vector<int64_t> message_starts,
+                 std::span<const int64_t> boundaries);
 
   /// Makes this cache a copy-on-write branch of `history` until the next Reset: it shares the first `tokens` tokens,
   /// which stay in `history`, and its slab becomes a ring that starts at position branch(). That is the first position
@@ -68,8 +72,10 @@ class KvCache {
   /// Of a network with recurrent state, only message starts may be added; the other changes are Append and RollBack.
   Ring& ring() { return ring_; }
   const Ring& ring() const { return ring_; }
-  StateSlots& state() { return state_; }
   const StateSlots& state() const { return state_; }
+  StateMarks state_marks() const { return {turn_, ring_.window().pinned, ring_.message_starts()}; }
+  /// Sets the position of the last token before an answer, a StateMark.
+  void SetTurn(int64_t position) { turn_ = position; }
 
  private:
   friend class KvPool;
@@ -79,6 +85,7 @@ class KvCache {
   int64_t pages_ = 0, reserved_pages_ = 0;  // set by the pool: backed by memory; reserved
   Ring ring_;
   StateSlots state_;
+  int64_t turn_ = 0;
   uint64_t snapshot_ = 0;
   const void* history_ = nullptr;
   int64_t branch_ = 0;

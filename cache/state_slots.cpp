@@ -1,20 +1,66 @@
 #include "cache/state_slots.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 
 namespace ringside {
 namespace {
 
-// Values of StateSlots::Candidate::keep.
-enum Keep { kInterior, kMessageStart, kAnchor, kAlways };
-
 int64_t Before(int64_t position) { return StateShape::BoundaryBefore(position); }
+
+/// A boundary as ThinBoundaries compares it.
+struct Candidate {
+  // In the order in which they are dropped.
+  enum Kind { kOther, kMessageStart, kMark, kNever };
+  int64_t position = 0;
+  Kind kind = kOther;
+};
 
 }  // namespace
 
+std::vector<int64_t> ThinBoundaries(std::vector<int64_t> boundaries, int64_t most, const StateMarks& marks,
+                                    std::optional<int64_t> read) {
+  if (std::ssize(boundaries) <= most) return boundaries;
+  const auto before = [&](int64_t position) {  // the last boundary at or before the position; 0 = none
+    const auto after = std::ranges::upper_bound(boundaries, position);
+    return after == boundaries.begin() ? 0 : *std::prev(after);
+  };
+  const int64_t turn = before(marks.turn), pinned = before(marks.pinned);
+  std::vector<Candidate> kept;
+  for (const int64_t position : boundaries) {
+    const auto start = std::ranges::lower_bound(marks.starts, position);
+    const bool starts = start != marks.starts.end() && *start < position + StateShape::kChunk;
+    const bool never = position == boundaries.back() || position == read;
+    kept.push_back({position, never                                    ? Candidate::kNever
+                              : position == turn || position == pinned ? Candidate::kMark
+                              : starts                                 ? Candidate::kMessageStart
+                                                                       : Candidate::kOther});
+  }
+  while (std::ssize(kept) > most) {
+    size_t victim = 0;
+    std::pair<int, int64_t> least{Candidate::kNever, 0};
+    for (size_t i = 0; i + 1 < kept.size(); ++i) {  // never the last one
+      const int64_t gap = kept[i + 1].position - (i == 0 ? 0 : kept[i - 1].position);
+      const std::pair<int, int64_t> value{kept[i].kind, gap};
+      if (value < least) victim = i, least = value;
+    }
+    CHECK_LT(least.first, static_cast<int>(Candidate::kNever));
+    kept.erase(kept.begin() + static_cast<std::ptrdiff_t>(victim));
+  }
+  boundaries.clear();
+  for (const Candidate& candidate : kept) boundaries.push_back(candidate.position);
+  return boundaries;
+}
+
 StateSlots::StateSlots(int64_t slots) : slots_(slots) { CHECK(slots == 0 || slots >= 2); }
+
+std::vector<int64_t> StateSlots::positions() const {
+  std::vector<int64_t> out;
+  for (const StateWrite& held : held_) out.push_back(held.position);
+  return out;
+}
 
 int StateSlots::SlotOf(int64_t boundary) const {
   const auto found = std::ranges::lower_bound(held_, boundary, {}, &StateWrite::position);
@@ -27,54 +73,27 @@ int64_t StateSlots::Floor(int64_t to, int64_t next) const {
   return after == held_.begin() ? 0 : std::prev(after)->position;
 }
 
-void StateSlots::Append(int64_t position, int64_t rows, std::span<const int64_t> starts, int64_t pinned,
-                        std::vector<StateWrite>* writes) {
-  const int64_t begin = Before(position), last = Before(position + rows);
-  if (!used() || last == begin) return;
-  CHECK(begin == 0 || SlotOf(begin) >= 0);
-  std::vector<Candidate> candidates;
-  for (const StateWrite& held : held_) candidates.push_back({.position = held.position, .slot = held.slot});
-  for (int64_t p = begin + kChunk; p <= last; p += kChunk) candidates.push_back({.position = p});
-  for (Candidate& candidate : candidates) {
-    const int64_t p = candidate.position;
-    const auto start = std::ranges::lower_bound(starts, p);
-    if (p == begin || p == last) {
-      candidate.keep = kAlways;
-    } else if (p == Before(turn_) || p == Before(pinned)) {
-      candidate.keep = kAnchor;
-    } else if (start != starts.end() && *start < p + kChunk) {
-      candidate.keep = kMessageStart;
-    }
-  }
-  Thin(&candidates);
+void StateSlots::Append(int64_t position, int64_t rows, const StateMarks& marks, std::vector<StateWrite>* writes) {
+  const int64_t read = Before(position), last = Before(position + rows);
+  if (!used() || last == read) return;
+  CHECK(read == 0 || SlotOf(read) >= 0);
+  std::vector<int64_t> boundaries = positions();
+  for (int64_t p = read + kChunk; p <= last; p += kChunk) boundaries.push_back(p);
+  std::vector<StateWrite> kept;
   std::vector<bool> taken(static_cast<size_t>(slots_));
-  for (const Candidate& candidate : candidates) {
-    if (candidate.slot >= 0) taken[static_cast<size_t>(candidate.slot)] = true;
+  for (const int64_t boundary : ThinBoundaries(std::move(boundaries), slots_, marks, read)) {
+    const int slot = SlotOf(boundary);
+    if (slot >= 0) taken[static_cast<size_t>(slot)] = true;
+    kept.push_back({boundary, slot});
   }
-  held_.clear();
-  for (Candidate& candidate : candidates) {
-    if (candidate.slot < 0) {
-      const auto free = std::ranges::find(taken, false);
-      *free = true;
-      candidate.slot = static_cast<int>(free - taken.begin());
-      writes->push_back({candidate.position, candidate.slot});
-    }
-    held_.push_back({candidate.position, candidate.slot});
+  for (StateWrite& boundary : kept) {
+    if (boundary.slot >= 0) continue;
+    const auto free = std::ranges::find(taken, false);
+    *free = true;
+    boundary.slot = static_cast<int>(free - taken.begin());
+    writes->push_back(boundary);
   }
-}
-
-void StateSlots::Thin(std::vector<Candidate>* candidates) const {
-  while (std::ssize(*candidates) > slots_) {
-    for (size_t i = 0; i < candidates->size(); ++i) {
-      const int64_t before = i == 0 ? 0 : (*candidates)[i - 1].position;
-      const int64_t after = (*candidates)[std::min(i + 1, candidates->size() - 1)].position;
-      (*candidates)[i].gap = after - before;
-    }
-    const auto victim = std::ranges::min_element(
-        *candidates, {}, [](const Candidate& candidate) { return std::pair(candidate.keep, candidate.gap); });
-    CHECK_LT(victim->keep, static_cast<int>(kAlways));
-    candidates->erase(victim);
-  }
+  held_ = std::move(kept);
 }
 
 void StateSlots::RollBack(int64_t to) {

@@ -7,13 +7,25 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "kernels/state_shape.h"
 
 namespace ringside {
+
+/// Positions before which a boundary is worth a place.
+struct StateMarks {
+  int64_t turn = 0;                 // the last token before an answer, which can be sampled again from there
+  int64_t pinned = 0;               // end of the pinned tokens, which other conversations share
+  std::span<const int64_t> starts;  // message starts, ascending
+};
+
+/// Reduces ascending boundaries to `most`. Drops the one whose neighbors are closest together; those before a message
+/// start after all others, those before `turn` and `pinned` next, the last one and `read` never. REQUIRES: most >= 2.
+std::vector<int64_t> ThinBoundaries(std::vector<int64_t> boundaries, int64_t most, const StateMarks& marks,
+                                    std::optional<int64_t> read = std::nullopt);
 
 class StateSlots {
  public:
@@ -27,6 +39,7 @@ class StateSlots {
   int64_t slots() const { return slots_; }
   /// Boundaries with a slot, in ascending order.
   std::span<const StateWrite> held() const { return held_; }
+  std::vector<int64_t> positions() const;
   /// Slot of the boundary at this position; -1 if it has none.
   int SlotOf(int64_t boundary) const;
   /// The largest position up to `to` at which a conversation of `next` tokens can continue: `to` if its tail has the
@@ -34,34 +47,21 @@ class StateSlots {
   int64_t Floor(int64_t to, int64_t next) const;
 
   /// Chooses the boundaries in (position, position + rows] that the next step stores, and appends them to `writes` with
-  /// their slots, ascending: always the last one, and none in the slot of BoundaryBefore(position). If slots are
-  /// lacking, drops the boundary whose neighbors are closest together; those before a message start (`starts`,
-  /// ascending) after all others, those before SetTurn's position and the end of `pinned` tokens last.
-  void Append(int64_t position, int64_t rows, std::span<const int64_t> starts, int64_t pinned,
-              std::vector<StateWrite>* writes);
+  /// their slots, ascending: always the last one, and none in the slot of BoundaryBefore(position). Drops others as
+  /// ThinBoundaries does if slots are lacking.
+  void Append(int64_t position, int64_t rows, const StateMarks& marks, std::vector<StateWrite>* writes);
   /// Forgets the boundaries after `to`. REQUIRES: to == Floor(to, next).
   void RollBack(int64_t to);
-  void Clear() { held_.clear(), turn_ = 0; }
-  /// Sets the position of the last token before an answer: the answer can be sampled again from its boundary.
-  void SetTurn(int64_t position) { turn_ = position; }
-  /// Restores a set of boundaries, at most slots(), ascending: each gets a slot. REQUIRES: multiples of kChunk above 0.
+  void Clear() { held_.clear(); }
+  /// Gives each of these boundaries a slot and forgets all others. REQUIRES: ascending multiples of kChunk above 0, at
+  /// most slots().
   void Restore(std::span<const int64_t> boundaries);
   /// Copies the boundaries of another slab up to `tokens`, in the same slots.
   void Adopt(const StateSlots& from, int64_t tokens);
 
  private:
-  struct Candidate {
-    int64_t position = 0;
-    int slot = -1;    // -1: not stored yet
-    int keep = 0;     // drop those with the smallest value first
-    int64_t gap = 0;  // between its neighbors
-  };
-  /// Reduces the candidates to slots().
-  void Thin(std::vector<Candidate>* candidates) const;
-
   int64_t slots_;
   std::vector<StateWrite> held_;  // ascending positions
-  int64_t turn_ = 0;
 };
 
 }  // namespace ringside

@@ -120,7 +120,7 @@ SyncResult Sequence::Sync(const TimelineView& timeline, int64_t most) {
     result.rebuilt = true;
   }
   cache_->RollBack(keep);
-  cache_->state().SetTurn(length - 1);
+  cache_->SetTurn(length - 1);
   tokens_.resize(keep);
   result.to_feed = length - keep;
   if (keep <= timeline.window.pinned) {

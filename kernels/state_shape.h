@@ -31,6 +31,10 @@ struct StateShape {
   int64_t TailOffset(int64_t layer, int64_t position) const {
     return slots * slot_bytes() + (layer * kChunk + position % kChunk) * tail_row_bytes;
   }
+  /// True if one boundary and one row of the tail have the same bytes, whatever the number of slots.
+  bool SameLayout(const StateShape& other) const {
+    return layers == other.layers && boundary_bytes == other.boundary_bytes && tail_row_bytes == other.tail_row_bytes;
+  }
   /// The last boundary at or before a position.
   static int64_t BoundaryBefore(int64_t position) { return position - position % kChunk; }
 

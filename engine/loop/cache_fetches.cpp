@@ -98,9 +98,9 @@ void CacheFetches::Cancel(Slot& slot) {
   slot.fetch.reset();
 }
 
-std::optional<double> CacheFetches::Restore(Slot& slot, const TurnRequest& request) {
+std::optional<double> CacheFetches::Restore(Slot& slot, const TurnRequest& request, int64_t wanted) {
   if (!slot.fetch || slot.fetch->ticket == 0 || !slot.fetch->answer) return std::nullopt;
-  return sequences_.Restore(*slot.fetch->answer, request.window, request.adapter, *slot.sequence);
+  return sequences_.Restore(*slot.fetch->answer, request.window, request.adapter, wanted, *slot.sequence);
 }
 
 bool CacheFetches::HasSourceInSlot(const TurnRequest& request) const {

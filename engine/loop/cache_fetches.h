@@ -45,8 +45,8 @@ class CacheFetches {
   /// Cancels the pending fetch.
   void Cancel(Slot& slot);
   /// Starts to load the answer into the timeline's empty cache; returns the time since the request. nullopt if there is
-  /// none, or if it is unusable.
-  std::optional<double> Restore(Slot& slot, const TurnRequest& request);
+  /// none, or if it is unusable. `wanted`: the position at which the turn continues.
+  std::optional<double> Restore(Slot& slot, const TurnRequest& request, int64_t wanted);
 
   /// True if the timeline that it was forked from is in a slot.
   bool HasSourceInSlot(const TurnRequest& request) const;

@@ -101,16 +101,16 @@ int64_t PrefixSharing::StoredTokens(const Slot& slot, const RunningTurn& turn) c
   if (!slot.fetch || !slot.fetch->answer || !slot.fetch->answer->ok()) return 0;
   const SnapshotHeader& stored = (*slot.fetch->answer)->snapshot.header();
   const TimelineView timeline = turn.timeline();
-  return std::min(CommonPrefix(stored.tokens, stored.message_starts, timeline.tokens, timeline.message_starts,
-                               timeline.window.pinned),
-                  turn.max_reusable());
+  return stored.Floor(std::min(CommonPrefix(stored.tokens, stored.message_starts, timeline.tokens,
+                                            timeline.message_starts, timeline.window.pinned),
+                               turn.max_reusable()));
 }
 
 std::optional<double> PrefixSharing::Fill(Slot& slot, const RunningTurn& turn) {
   const Slot* donor = FindDonor(slot, turn);
   const int64_t shared = donor == nullptr ? 0 : SharedTokensWith(*donor, slot, turn), stored = StoredTokens(slot, turn);
   std::optional<double> restore_ms;
-  if (donor == nullptr || shared < stored) restore_ms = fetches_.Restore(slot, turn.request());
+  if (donor == nullptr || shared < stored) restore_ms = fetches_.Restore(slot, turn.request(), stored);
   if (donor != nullptr && !restore_ms) Share(slot, *donor, shared, turn.request().forked_from != 0 || stored > 0);
   return restore_ms;
 }

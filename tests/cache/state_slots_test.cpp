@@ -21,7 +21,7 @@ struct Conversation {
     const int64_t position = std::ssize(tokens);
     const int read = state.SlotOf(StateShape::BoundaryBefore(position));
     std::vector<StateWrite> writes;
-    state.Append(position, rows, starts, pinned, &writes);
+    state.Append(position, rows, {turn, pinned, starts}, &writes);
     for (int64_t i = 0; i < rows; ++i) tokens.push_back(static_cast<int32_t>(random() % 1000));
     int64_t before = position;
     for (const StateWrite& write : writes) {
@@ -55,17 +55,12 @@ struct Conversation {
     const int64_t last = StateShape::BoundaryBefore(std::ssize(tokens));
     ASSERT_TRUE(last == 0 || state.SlotOf(last) >= 0);
   }
-  std::vector<int64_t> positions() const {
-    std::vector<int64_t> out;
-    for (const StateWrite& held : state.held()) out.push_back(held.position);
-    return out;
-  }
 
   std::mt19937 random{7};
   StateSlots state;
   std::vector<int32_t> tokens;
   std::vector<int64_t> starts;
-  int64_t pinned = 0;
+  int64_t pinned = 0, turn = 0;
   std::map<int, std::vector<int32_t>> slab;
 };
 
@@ -86,7 +81,7 @@ TEST(StateSlots, EveryBoundaryBelongsToItsTokensOnRandomWalks) {
         c.starts.push_back(next);
         if (c.starts.size() > 1 && c.starts.back() == c.starts[c.starts.size() - 2]) c.starts.pop_back();
       } else if (kind == 2) {
-        c.state.SetTurn(next + static_cast<int64_t>(random() % 100));
+        c.turn = next + static_cast<int64_t>(random() % 100);
       } else {
         c.Append(1 + static_cast<int64_t>(random() % (kind == 3 ? 1000 : kind < 7 ? 70 : 3)));
       }
@@ -98,14 +93,14 @@ TEST(StateSlots, EveryBoundaryBelongsToItsTokensOnRandomWalks) {
 TEST(StateSlots, ContinuesAtTheTailOrAtABoundary) {
   Conversation c(4);
   c.Append(150);  // boundaries 64 and 128, tail of 22 rows
-  EXPECT_EQ(c.positions(), (std::vector<int64_t>{64, 128}));
+  EXPECT_EQ(c.state.positions(), (std::vector<int64_t>{64, 128}));
   for (int64_t to = 0; to <= 150; ++to) {
     EXPECT_EQ(c.state.Floor(to, 150), to >= 128 ? to : to >= 64 ? 64 : 0) << to;
   }
   c.RollBack(130);
   EXPECT_EQ(c.state.Floor(129, 130), 129);
   c.RollBack(64);
-  EXPECT_EQ(c.positions(), (std::vector<int64_t>{64}));
+  EXPECT_EQ(c.state.positions(), (std::vector<int64_t>{64}));
   EXPECT_EQ(c.state.Floor(63, 64), 0) << "the tail before a boundary is gone";
   c.RollBack(0);
   EXPECT_TRUE(c.state.held().empty());
@@ -114,7 +109,7 @@ TEST(StateSlots, ContinuesAtTheTailOrAtABoundary) {
 TEST(StateSlots, KeepsTheBoundaryBeforeTheLastAnswer) {
   Conversation c(4);
   c.pinned = 70;
-  c.state.SetTurn(499);
+  c.turn = 499;
   c.Append(500);
   for (int i = 0; i < 3000; ++i) c.Append(1);
   EXPECT_GE(c.state.SlotOf(448), 0) << "to sample the answer again";
@@ -127,7 +122,7 @@ TEST(StateSlots, DropsTheDensestInteriorFirst) {
   c.Append(64 * 64);
   // The boundaries are spread over the whole history.
   int64_t before = 0;
-  for (const int64_t position : c.positions()) {
+  for (const int64_t position : c.state.positions()) {
     EXPECT_LE(position - before, 64 * 32) << position;
     before = position;
   }
@@ -145,13 +140,13 @@ TEST(StateSlots, DropsMessageStartsAfterOtherBoundaries) {
 TEST(StateSlots, TwoSlotsContinueAnyConversation) {
   Conversation c(2);
   for (int i = 0; i < 50; ++i) c.Append(100);
-  EXPECT_EQ(c.positions().back(), 4992);
+  EXPECT_EQ(c.state.positions().back(), 4992);
 }
 
 TEST(StateSlots, WithoutStateEveryPositionIsThere) {
   StateSlots none(0);
   std::vector<StateWrite> writes;
-  none.Append(0, 1000, {}, 0, &writes);
+  none.Append(0, 1000, {}, &writes);
   EXPECT_TRUE(writes.empty() && none.held().empty() && !none.used());
   EXPECT_EQ(none.Floor(77, 1000), 77);
 }
