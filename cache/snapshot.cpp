@@ -23,29 +23,34 @@ uint64_t NewSnapshotId() {
   return random() | 1;  // 0 means none
 }
 
-// Tile layout: for each head of each layer, keys [dimension][lane], then values [lane][dimension].
-
-void ClearLanes(std::byte* tile, const SnapshotHeader& header, int64_t first, int64_t last) {
-  const int64_t element = StorageBytes(header.dtype, 1), row = header.head_dim * element;
-  for (int64_t head = 0; head < header.layers * header.kv_heads; ++head) {
-    std::byte* keys = tile + head * 2 * kTile * row;
-    for (int64_t d = 0; d < header.head_dim; ++d) {
-      std::memset(keys + (d * kTile + first) * element, 0, static_cast<size_t>((last - first) * element));
+/// Calls f(offset in a tile, bytes) for each contiguous run of the lanes [first, last): keys are stored
+/// [dimension][lane] and values [lane][dimension], or keys alone [lane][dimension].
+template <class F>
+void ForEachRun(const KvShape& shape, int64_t first, int64_t last, const F& f) {
+  const int64_t element = shape.element_bytes();
+  for (int64_t layer = 0; layer < shape.layers; ++layer) {
+    const auto [kv_heads, head_dim] = shape.Layer(layer);
+    const int64_t row = head_dim * element, rows = (last - first) * row;
+    for (int64_t head = 0; head < kv_heads; ++head) {
+      const int64_t keys = shape.LayerOffset(layer) + head * shape.HeadTileBytes(head_dim);
+      if (shape.latent_dim > 0) {
+        f(keys + first * row, static_cast<size_t>(rows));
+        continue;
+      }
+      for (int64_t d = 0; d < head_dim; ++d) {
+        f(keys + (d * kTile + first) * element, static_cast<size_t>((last - first) * element));
+      }
+      f(keys + kTile * row + first * row, static_cast<size_t>(rows));
     }
-    std::memset(keys + kTile * row + first * row, 0, static_cast<size_t>((last - first) * row));
   }
 }
 
+void ClearLanes(std::byte* tile, const SnapshotHeader& header, int64_t first, int64_t last) {
+  ForEachRun(header.shape(), first, last, [&](int64_t at, size_t bytes) { std::memset(tile + at, 0, bytes); });
+}
+
 void MergeLanes(std::byte* tile, const std::byte* other, const SnapshotHeader& header, int64_t first, int64_t last) {
-  const int64_t element = StorageBytes(header.dtype, 1), row = header.head_dim * element;
-  for (int64_t head = 0; head < header.layers * header.kv_heads; ++head) {
-    const int64_t keys = head * 2 * kTile * row, values = keys + kTile * row;
-    for (int64_t d = 0; d < header.head_dim; ++d) {
-      const int64_t at = keys + (d * kTile + first) * element;
-      std::memcpy(tile + at, other + at, static_cast<size_t>((last - first) * element));
-    }
-    std::memcpy(tile + values + first * row, other + values + first * row, static_cast<size_t>((last - first) * row));
-  }
+  ForEachRun(header.shape(), first, last, [&](int64_t at, size_t bytes) { std::memcpy(tile + at, other + at, bytes); });
 }
 
 // A trade-off: large chunks need fewer copies, small ones copy less again when only a few tokens are new.
@@ -73,8 +78,18 @@ CaptureSize SizeOfCapture(const KvCache& cache, const SlabMemory& memory, const 
   };
   const bool based = base != nullptr && cache.snapshot() != 0 && base->header().id == cache.snapshot();
   const int64_t rows = std::min(ring.next(), pinned + ring.rows());
-  return {from(based ? ring.unchanged() : 0), (rows + kTile - 1) / kTile * cache.shape().tile_bytes() +
-                                                  (pinned % kTile == 0 ? 0 : cache.shape().tile_bytes())};
+  CaptureSize size{from(based ? ring.unchanged() : 0), (rows + kTile - 1) / kTile * cache.shape().tile_bytes() +
+                                                           (pinned % kTile == 0 ? 0 : cache.shape().tile_bytes())};
+  if (!cache.state().used()) return size;
+  Snapshot planned;
+  planned.SetShape(cache, memory);
+  planned.header_.boundaries = Snapshot::BoundariesToStore(cache, based ? base : nullptr);
+  planned.PlanStateChunks();
+  for (const SnapshotChunk& chunk : planned.chunks_) {
+    size.chunks += based && planned.IsUnchanged(cache, chunk, *base) ? 0 : 1;
+    size.all_bytes += planned.bytes_of(chunk);
+  }
+  return size;
 }
 
 Snapshot::TileRange Snapshot::RingTiles(int64_t resident) const {
@@ -86,16 +101,17 @@ Snapshot::TileRange Snapshot::RingTiles(int64_t resident) const {
 // The chunks of a snapshot are a function of its header alone.
 void Snapshot::PlanChunks() {
   const int64_t per_chunk = header_.tiles_per_chunk;
-  const auto plan = [&](bool pinned, TileRange tiles) {
+  const auto plan = [&](SnapshotRegion region, TileRange tiles) {
     if (tiles.last < tiles.first) return;
     for (int64_t index = tiles.first / per_chunk; index <= tiles.last / per_chunk; ++index) {
-      chunks_.push_back({pinned, index, std::min(per_chunk, tiles.last + 1 - index * per_chunk), std::nullopt, {}});
+      chunks_.push_back({region, index, std::min(per_chunk, tiles.last + 1 - index * per_chunk), std::nullopt, {}});
     }
   };
   chunks_.clear();
   const int64_t pinned_rows = std::min(header_.window.pinned, header_.next);
-  plan(true, {0, (pinned_rows + kTile - 1) / kTile - 1});
-  plan(false, RingTiles(header_.resident));
+  plan(SnapshotRegion::kPinned, {0, (pinned_rows + kTile - 1) / kTile - 1});
+  plan(SnapshotRegion::kRing, RingTiles(header_.resident));
+  PlanStateChunks();
 }
 
 Snapshot Snapshot::Capture(KvCache& cache, SlabMemory& memory, const SnapshotProof& proof,
@@ -103,42 +119,48 @@ Snapshot Snapshot::Capture(KvCache& cache, SlabMemory& memory, const SnapshotPro
   return FinishCapture(BeginCapture(cache, memory, proof, tokens, replay_start, base), memory);
 }
 
+void Snapshot::SetShape(const KvCache& cache, const SlabMemory& memory) {
+  const Ring& ring = cache.ring();
+  const KvShape& shape = cache.shape();
+  header_.dtype = shape.dtype;
+  header_.layers = shape.layers;
+  header_.kv_heads = shape.kv_heads;
+  header_.head_dim = shape.head_dim;
+  header_.latent_dim = shape.latent_dim;
+  header_.varied = shape.varied;
+  header_.state = shape.state;
+  header_.state.slots = 0;
+  header_.tiles_per_chunk = TilesPerChunk(shape, memory);
+  header_.window = ring.window();
+  header_.next = ring.next();
+  header_.first_live = ring.FirstLive(ring.next());
+  header_.resident = ring.resident();
+}
+
 PendingCapture Snapshot::BeginCapture(KvCache& cache, SlabMemory& memory, const SnapshotProof& proof,
                                       std::span<const int32_t> tokens, int64_t replay_start, const Snapshot* base) {
   const Ring& ring = cache.ring();
-  const KvShape& shape = cache.shape();
   CHECK(CanCapture(cache));
   CHECK_EQ(static_cast<int64_t>(tokens.size()), ring.next());
   PendingCapture pending;
   Snapshot& out = pending.snapshot;
   SnapshotHeader& header = out.header_;
+  out.SetShape(cache, memory);
   header.proof = proof;
   header.id = NewSnapshotId();
-  header.dtype = shape.dtype;
-  header.layers = shape.layers;
-  header.kv_heads = shape.kv_heads;
-  header.head_dim = shape.head_dim;
-  header.tiles_per_chunk = TilesPerChunk(shape, memory);
-  header.window = ring.window();
-  header.next = ring.next();
-  header.first_live = ring.FirstLive(ring.next());
-  header.resident = ring.resident();
   header.replay_start = replay_start;
   header.message_starts.assign(ring.message_starts().begin(), ring.message_starts().end());
   header.tokens.assign(tokens.begin(), tokens.end());
-  out.PlanChunks();
   const bool based = base != nullptr && cache.snapshot() != 0 && base->header_.id == cache.snapshot() &&
                      base->header_.tiles_per_chunk == header.tiles_per_chunk;
+  header.boundaries = BoundariesToStore(cache, based ? base : nullptr);
+  out.PlanChunks();
   std::vector<SlabRun> runs;
   for (size_t i = 0; i < out.chunks_.size(); ++i) {
     SnapshotChunk& chunk = out.chunks_[i];
-    const int64_t begin = (chunk.pinned ? 0 : header.window.pinned) + chunk.index * header.chunk_positions();
-    const int64_t end = std::min(begin + chunk.tiles * kTile, chunk.pinned ? header.window.pinned : header.next);
-    const auto same = [&](const SnapshotChunk& other) {
-      return other.pinned == chunk.pinned && other.index == chunk.index && other.tiles == chunk.tiles;
-    };
-    if (based && std::min(end, header.next) <= ring.unchanged()) {
-      const auto found = std::find_if(base->chunks_.begin(), base->chunks_.end(), same);
+    if (based && out.IsUnchanged(cache, chunk, *base)) {
+      const auto found =
+          std::ranges::find_if(base->chunks_, [&](const SnapshotChunk& other) { return other.covers_same(chunk); });
       if (found != base->chunks_.end()) {
         chunk = *found;
         continue;
@@ -147,9 +169,9 @@ PendingCapture Snapshot::BeginCapture(KvCache& cache, SlabMemory& memory, const 
     out.PlanSave(cache, chunk, &runs);
     pending.copied.push_back(i);
   }
-  if (!runs.empty()) pending.ticket = memory.SaveSlab(shape, cache.slab(), runs);
+  if (!runs.empty()) pending.ticket = memory.SaveSlab(cache.shape(), cache.slab(), runs);
   cache.ring().MarkUnchanged();
-  cache.set_snapshot(header.id);
+  cache.set_snapshot(header.id, header.boundaries);
   return pending;
 }
 
@@ -165,9 +187,14 @@ void Snapshot::PlanSave(const KvCache& cache, SnapshotChunk& chunk, std::vector<
   const int64_t tile_bytes = shape.tile_bytes(), ring_begin = KvShape::PinnedTiles(header_.window.pinned);
   chunk.bytes = Blob::Make(static_cast<size_t>(bytes_of(chunk)));
   chunk.hash.reset();
-  const TileRange held = chunk.pinned ? TileRange{0, ring_begin - 1} : RingTiles(header_.resident);
+  if (!chunk.has_tiles()) {
+    CHECK(PlanState(cache, chunk, chunk.bytes.writable(), runs));
+    return;
+  }
+  const bool pinned = chunk.pinned();
+  const TileRange held = pinned ? TileRange{0, ring_begin - 1} : RingTiles(header_.resident);
   const int64_t begin = chunk.index * header_.tiles_per_chunk;
-  for (int64_t i = 0; i < chunk.tiles;) {
+  for (int64_t i = 0; i < chunk.count;) {
     const int64_t tile = begin + i;
     std::byte* to = chunk.bytes.writable() + i * tile_bytes;
     if (tile < held.first) {  // overwritten before the capture
@@ -176,10 +203,10 @@ void Snapshot::PlanSave(const KvCache& cache, SnapshotChunk& chunk, std::vector<
       continue;
     }
     // Tiles of the ring are contiguous up to its end.
-    const int64_t physical = chunk.pinned ? tile : ring_begin + tile % shape.ring_tiles;
-    const int64_t to_wrap = chunk.pinned ? chunk.tiles : shape.ring_tiles - tile % shape.ring_tiles;
-    const int64_t run = std::min(chunk.tiles - i, to_wrap);
-    runs->push_back({physical * tile_bytes, run * tile_bytes, to});
+    const int64_t physical = pinned ? tile : ring_begin + tile % shape.ring_tiles;
+    const int64_t to_wrap = pinned ? chunk.count : shape.ring_tiles - tile % shape.ring_tiles;
+    const int64_t run = std::min(chunk.count - i, to_wrap);
+    runs->push_back({shape.TileBegin(physical), run * tile_bytes, to});
     i += run;
   }
 }
@@ -187,10 +214,11 @@ void Snapshot::PlanSave(const KvCache& cache, SnapshotChunk& chunk, std::vector<
 // Clears lanes of the first and the last tile that belong to no live position: leftovers of a roll-back or of the
 // slab's previous tenant. They must not leak into the snapshot.
 void Snapshot::ClearDeadLanes(SnapshotChunk& chunk) const {
+  if (!chunk.has_tiles()) return;
   const int64_t pinned = header_.window.pinned;
-  const int64_t first = chunk.pinned ? 0 : header_.resident - pinned;  // resident rows of the region
-  const int64_t last = chunk.pinned ? std::min(pinned, header_.next) : header_.next - pinned;
-  for (int64_t i = 0; i < chunk.tiles; ++i) {
+  const int64_t first = chunk.pinned() ? 0 : header_.resident - pinned;  // resident rows of the region
+  const int64_t last = chunk.pinned() ? std::min(pinned, header_.next) : header_.next - pinned;
+  for (int64_t i = 0; i < chunk.count; ++i) {
     const int64_t row = (chunk.index * header_.tiles_per_chunk + i) * kTile;
     const int64_t from = std::clamp<int64_t>(first - row, 0, kTile), to = std::clamp<int64_t>(last - row, 0, kTile);
     std::byte* tile = chunk.bytes.writable() + i * header_.tile_bytes();
@@ -203,7 +231,8 @@ Status Snapshot::CheckFits(const SnapshotProof& proof, const KvShape& shape) con
   if (!(header_.proof == proof) && !RINGSIDE_DEFECT("fingerprint_not_compared"))
     return Mismatch("snapshot: made for another model or shard");
   if (header_.dtype != shape.dtype || header_.layers != shape.layers || header_.kv_heads != shape.kv_heads ||
-      header_.head_dim != shape.head_dim) {
+      header_.head_dim != shape.head_dim || header_.latent_dim != shape.latent_dim || header_.varied != shape.varied ||
+      !header_.state.SameLayout(shape.state)) {
     return Mismatch("snapshot: made for another cache shape");
   }
   if (header_.window.pinned > shape.pinned_capacity() || header_.window.memory_len > shape.ring_rows()) {
@@ -218,11 +247,17 @@ Status Snapshot::Restore(KvCache& cache, SlabMemory& memory, const SnapshotProof
   return Status::Ok();
 }
 
-Result<PendingRestore> Snapshot::BeginRestore(KvCache& cache, SlabMemory& memory, const SnapshotProof& proof) const {
+Result<PendingRestore> Snapshot::BeginRestore(KvCache& cache, SlabMemory& memory, const SnapshotProof& proof,
+                                              int64_t wanted) const {
   RETURN_IF_ERROR(CheckFits(proof, cache.shape()));
   cache.Reset(header_.window);
   if (!complete()) return Corruption("snapshot: chunks are missing");
-  RETURN_IF_ERROR(cache.ring().Restore(header_.next, header_.resident, header_.message_starts));
+  std::vector<int64_t> boundaries;
+  if (cache.state().used()) {
+    boundaries = ThinBoundaries(header_.boundaries, cache.state().slots(),
+                                {wanted, header_.window.pinned, header_.message_starts});
+  }
+  RETURN_IF_ERROR(cache.Restore(header_.next, header_.resident, header_.message_starts, boundaries));
   PendingRestore pending;
   pending.snapshot = Share();
   std::vector<SlabRun> runs;
@@ -233,7 +268,7 @@ Result<PendingRestore> Snapshot::BeginRestore(KvCache& cache, SlabMemory& memory
   if (!runs.empty() && !RINGSIDE_DEFECT("rows_not_restored")) {
     pending.ticket = memory.LoadSlab(cache.shape(), cache.slab(), runs);
   }
-  cache.set_snapshot(header_.id);
+  cache.set_snapshot(header_.id, header_.boundaries);
   return pending;
 }
 
@@ -249,17 +284,23 @@ Status Snapshot::PlanLoad(const KvCache& cache, Blob* merged, std::vector<SlabRu
   for (const SnapshotChunk& chunk : chunks_) {
     // The const_cast is safe: LoadSlab only reads.
     auto* from = const_cast<std::byte*>(chunk.bytes.data());
+    if (!chunk.has_tiles()) {
+      if (chunk.region == SnapshotRegion::kTail && RINGSIDE_DEFECT("tail_not_restored")) continue;
+      static_cast<void>(PlanState(cache, chunk, from, runs));  // a boundary without a slot stays in the store
+      continue;
+    }
+    const bool pinned = chunk.pinned();
     const int64_t begin = chunk.index * header_.tiles_per_chunk;
-    for (int64_t i = 0; i < chunk.tiles;) {
+    for (int64_t i = 0; i < chunk.count;) {
       const int64_t tile = begin + i;
-      if (!chunk.pinned && (tile < wanted.first || tile > wanted.last)) {
+      if (!pinned && (tile < wanted.first || tile > wanted.last)) {
         ++i;
         continue;
       }
-      const int64_t physical = chunk.pinned ? tile : ring_begin + tile % ring_tiles;
-      const int64_t to_wrap = chunk.pinned ? chunk.tiles : ring_tiles - tile % ring_tiles;
-      const int64_t run = std::min(chunk.tiles - i, to_wrap);
-      runs->push_back({physical * tile_bytes, run * tile_bytes, from + i * tile_bytes});
+      const int64_t physical = pinned ? tile : ring_begin + tile % ring_tiles;
+      const int64_t to_wrap = pinned ? chunk.count : ring_tiles - tile % ring_tiles;
+      const int64_t run = std::min(chunk.count - i, to_wrap);
+      runs->push_back({shape.TileBegin(physical), run * tile_bytes, from + i * tile_bytes});
       i += run;
     }
   }
@@ -271,14 +312,14 @@ Status Snapshot::PlanLoad(const KvCache& cache, Blob* merged, std::vector<SlabRu
   std::memcpy(merged->writable(), new_rows, static_cast<size_t>(tile_bytes));
   MergeLanes(merged->writable(), old_rows, header_, (cache.ring().resident() - header_.window.pinned) % kTile, kTile);
   // Overwrites the tile of the newest rows with the merged one: runs are copied in order.
-  runs->push_back({(ring_begin + wanted.last % ring_tiles) * tile_bytes, tile_bytes, merged->writable()});
+  runs->push_back({shape.TileBegin(ring_begin + wanted.last % ring_tiles), tile_bytes, merged->writable()});
   return Status::Ok();
 }
 
 const std::byte* Snapshot::RingTile(int64_t tile) const {
   for (const SnapshotChunk& chunk : chunks_) {
     const int64_t i = tile - chunk.index * header_.tiles_per_chunk;
-    if (chunk.pinned || i < 0 || i >= chunk.tiles) continue;
+    if (chunk.region != SnapshotRegion::kRing || i < 0 || i >= chunk.count) continue;
     return chunk.bytes.data() + i * header_.tile_bytes();
   }
   return nullptr;

@@ -1,11 +1,11 @@
-// The off-device copy of a conversation's KV cache: the rows in logical order, the state of the ring, and the proof
-// that
-// they fit. The only cache object that crosses threads: a move-only value whose chunks are shared and immutable.
-// THREAD: Capture and Restore: engine; everything else: any. cache/SNAPSHOT.md describes the bytes, with an example.
+// The off-device copy of a conversation's cache: the rows in logical order, the recurrent state, the state of the ring,
+// and the proof that they fit. The only cache object that crosses threads: a move-only value whose chunks are shared
+// and immutable. THREAD: Capture and Restore: engine; everything else: any. cache/SNAPSHOT.md describes the bytes, with
+// an example.
 //
-// Chunks are runs of whole tiles (16 positions) of all layers. A save copies only the chunks that changed since its
-// base
-// snapshot, and shares the others with it.
+// Chunks are runs of whole tiles (16 positions) of all layers, and parts of the recurrent state: its boundaries, and
+// the tail after the last one. A save copies only the chunks that changed since its base snapshot, and shares the
+// others with it, including older boundaries that the cache no longer has.
 #pragma once
 
 #include <array>
@@ -40,12 +40,24 @@ struct ChunkHash {
   friend auto operator<=>(const ChunkHash&, const ChunkHash&) = default;
 };
 
+/// The parts of a cache, by their number in a header.
+enum class SnapshotRegion : uint32_t { kRing = 0, kPinned = 1, kBoundary = 2, kTail = 3 };
+
 struct SnapshotChunk {
-  bool pinned = false;            // region: pinned tiles or ring tiles
-  int64_t index = 0;              // covers tiles [index * tiles_per_chunk, ... + tiles) of its region
-  int64_t tiles = 0;              // tiles_per_chunk; fewer in the last chunk
+  SnapshotRegion region = SnapshotRegion::kRing;
+  // Tiles: covers [index * tiles_per_chunk, ... + count) of the region; count = tiles_per_chunk, fewer in the last
+  // chunk. State: index * 64 is the boundary's position, or the start of the tail; count is the number of the part.
+  int64_t index = 0;
+  int64_t count = 0;
   std::optional<ChunkHash> hash;  // set by Seal
-  Blob bytes;                     // [tile][layer][head][K, V]; empty if they are in a store only
+  Blob bytes;  // [tile][layer][head][K, V], or a part of [layer][boundary] or [layer][row]; empty if they are in a
+               // store only
+
+  bool has_tiles() const { return region == SnapshotRegion::kRing || region == SnapshotRegion::kPinned; }
+  bool pinned() const { return region == SnapshotRegion::kPinned; }
+  bool covers_same(const SnapshotChunk& other) const {
+    return region == other.region && index == other.index && count == other.count;
+  }
 };
 
 struct SnapshotHeader {
@@ -53,19 +65,39 @@ struct SnapshotHeader {
   uint64_t id = 0;  // unique to this capture
   DType dtype = DType::kF16;
   int64_t layers = 0, kv_heads = 0, head_dim = 0, tiles_per_chunk = 0;
+  int64_t latent_dim = 0;       // as in KvShape
+  std::vector<KvLayer> varied;  // as in KvShape
   RingWindow window;
   int64_t next = 0, first_live = 0, resident = 0;  // as in Ring; first_live is that of position `next`
   int64_t replay_start = 0;                        // ring positions before it were never computed
+  StateShape state;                                // without slots; empty() if there are no recurrent layers
+  std::vector<int64_t> boundaries;  // positions of the stored boundaries, ascending; the last is that before `next`
   std::vector<int64_t> message_starts;
   std::vector<int32_t> tokens;  // ids of positions 0 .. next - 1; compared with the transcript, never trusted
 
-  int64_t layer_tile_bytes() const { return 2 * kv_heads * KvShape::kTile * head_dim * StorageBytes(dtype, 1); }
-  int64_t tile_bytes() const { return layers * layer_tile_bytes(); }
+  /// Layout of a tile.
+  KvShape shape() const {
+    return {.layers = layers,
+            .kv_heads = kv_heads,
+            .head_dim = head_dim,
+            .dtype = dtype,
+            .latent_dim = latent_dim,
+            .varied = varied};
+  }
+  int64_t tile_bytes() const { return shape().tile_bytes(); }
   int64_t chunk_positions() const { return tiles_per_chunk * KvShape::kTile; }
+  /// Bytes of a full chunk: also of a part of the state, except for the last part.
+  int64_t chunk_bytes() const { return tiles_per_chunk * tile_bytes(); }
+  /// Rows of the tail: the tokens since the last boundary.
+  int64_t tail_rows() const { return state.empty() ? 0 : next % StateShape::kChunk; }
+  int64_t tail_bytes() const { return state.layers * tail_rows() * state.tail_row_bytes; }
+  /// The largest position up to `to` at which a restored cache can continue (KvCache::Floor). REQUIRES: to <= next.
+  int64_t Floor(int64_t to) const;
 };
 
 struct PendingCapture;
 struct PendingRestore;
+struct CaptureSize;
 
 class Snapshot {
  public:
@@ -96,9 +128,11 @@ class Snapshot {
   /// differs, or the window does not fit.
   Status CheckFits(const SnapshotProof& proof, const KvShape& shape) const;
   /// Restores ring, rows and base into `cache`, of any ring size that CheckFits accepts. The cache may be used at once;
-  /// keep the result until the copies are done. ERRORS: kMismatch as CheckFits; kCorruption if no ring can be in this
-  /// state or bytes are missing. The cache is empty after an error.
-  Result<PendingRestore> BeginRestore(KvCache& cache, SlabMemory& memory, const SnapshotProof& proof) const;
+  /// keep the result until the copies are done. If it has more boundaries than the cache has slots, the one before
+  /// `wanted` is among the restored ones (StateMarks::turn). ERRORS: kMismatch as CheckFits; kCorruption if no ring can
+  /// be in this state or bytes are missing. The cache is empty after an error.
+  Result<PendingRestore> BeginRestore(KvCache& cache, SlabMemory& memory, const SnapshotProof& proof,
+                                      int64_t wanted = 0) const;
   /// BeginRestore, then waits for the copies.
   Status Restore(KvCache& cache, SlabMemory& memory, const SnapshotProof& proof) const;
 
@@ -126,10 +160,22 @@ class Snapshot {
   std::string Encode() const;
   static Result<Snapshot> Decode(std::span<const std::byte> bytes);
 
-  int64_t bytes_of(const SnapshotChunk& chunk) const { return chunk.tiles * header_.tile_bytes(); }
+  int64_t bytes_of(const SnapshotChunk& chunk) const;
 
  private:
+  friend CaptureSize SizeOfCapture(const KvCache& cache, const SlabMemory& memory, const Snapshot* base);
+
+  /// Sets the header's fields of the cache's shape, window and position.
+  void SetShape(const KvCache& cache, const SlabMemory& memory);
   void PlanChunks();
+  /// Appends the chunks of the state.
+  void PlanStateChunks();
+  /// Boundaries that a capture stores: those in slots, and older ones of its base, bounded by the bytes of the rows.
+  static std::vector<int64_t> BoundariesToStore(const KvCache& cache, const Snapshot* base);
+  /// True if the base has this chunk of the cache, unchanged.
+  bool IsUnchanged(const KvCache& cache, const SnapshotChunk& chunk, const Snapshot& base) const;
+  /// Records which bytes of the slab's state a chunk has. False: the cache has no slot for its boundary.
+  bool PlanState(const KvCache& cache, const SnapshotChunk& chunk, std::byte* host, std::vector<SlabRun>* runs) const;
   void PlanSave(const KvCache& cache, SnapshotChunk& chunk, std::vector<SlabRun>* runs) const;
   void ClearDeadLanes(SnapshotChunk& chunk) const;
   /// `merged` receives the one tile that no chunk holds in the required form.

@@ -15,7 +15,8 @@ namespace ringside {
 namespace {
 
 constexpr std::string_view kMagic = "RSKVSNAP";
-constexpr uint32_t kVersion = 2;
+// The version is the first one plus the parts that the header has in addition.
+constexpr uint32_t kVersion = 2, kWithState = 1, kWithLayers = 2, kLastVersion = kVersion + kWithState + kWithLayers;
 constexpr int64_t kFar = int64_t{1} << 40;  // exclusive upper bound of a position
 constexpr int64_t kMaxChunkBytes = int64_t{1} << 30;
 constexpr size_t kCheckBytes = 8, kFrontBytes = 16;  // magic, version, length
@@ -82,12 +83,58 @@ constexpr DType kTypes[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kF8E4
 
 Status Bad(const char* what) { return Corruption(std::string("snapshot: ") + what); }
 
+bool IsWithin(int64_t value, int64_t least, int64_t most) { return value >= least && value <= most; }
+
+// REQUIRES: next and pinned are within bounds.
+Status CheckState(const SnapshotHeader& header) {
+  const StateShape& state = header.state;
+  if (state.empty()) return Status::Ok();
+  // No overflow: at most 2^12 * 2^30, and 2^12 * 2^6 * 2^24 = 2^42.
+  if (!IsWithin(state.layers, 1, 4096) || !IsWithin(state.boundary_bytes, 1, 1 << 30) ||
+      !IsWithin(state.tail_row_bytes, 1, 1 << 24)) {
+    return Bad("state shape");
+  }
+  if (header.replay_start > header.window.pinned) return Bad("state after a shortened replay");
+  int64_t before = 0;
+  for (const int64_t boundary : header.boundaries) {
+    if (boundary <= before || boundary % StateShape::kChunk != 0) return Bad("boundaries out of order");
+    before = boundary;
+  }
+  if (before != StateShape::BoundaryBefore(header.next)) return Bad("boundary before the next position");
+  return Status::Ok();
+}
+
+// True if the state has at most `chunks` chunks.
+bool StateFits(const SnapshotHeader& header, size_t chunks) {
+  const auto parts = [&](int64_t bytes) {
+    return static_cast<size_t>((bytes + header.chunk_bytes() - 1) / header.chunk_bytes());
+  };
+  if (parts(header.tail_bytes()) > chunks) return false;
+  return header.boundaries.empty() || parts(header.state.slot_bytes()) <= chunks / header.boundaries.size();
+}
+
+Status ReadLayers(Reader& reader, SnapshotHeader* header) {
+  header->latent_dim = reader.Get<int64_t>();
+  header->varied.resize(reader.GetCount(2 * sizeof(int64_t)));
+  for (auto& [kv_heads, head_dim] : header->varied) {
+    kv_heads = reader.Get<int64_t>(), head_dim = reader.Get<int64_t>();
+  }
+  return header->latent_dim != 0 || !header->varied.empty() ? Status::Ok() : Bad("layers");
+}
+
 Status CheckHeader(const SnapshotHeader& header) {
-  const auto within = [](int64_t value, int64_t least, int64_t most) { return value >= least && value <= most; };
+  constexpr auto within = IsWithin;
   if (std::find(std::begin(kTypes), std::end(kTypes), header.dtype) == std::end(kTypes)) return Bad("dtype");
-  if (!within(header.layers, 1, 4096) || !within(header.kv_heads, 1, 4096) || !within(header.head_dim, 1, 65536) ||
-      !within(header.tiles_per_chunk, 1, 64)) {
+  const auto sound = [&](int64_t kv_heads, int64_t head_dim) {
+    return within(kv_heads, 1, 4096) && within(head_dim, 1, 65536);
+  };
+  if (!within(header.layers, 1, 4096) || !sound(header.kv_heads, header.head_dim) ||
+      !within(header.tiles_per_chunk, 1, 64) || !within(header.latent_dim, 0, header.head_dim)) {
     return Bad("shape");
+  }
+  if (!header.varied.empty() && std::ssize(header.varied) != header.layers) return Bad("number of layers");
+  for (const auto& [kv_heads, head_dim] : header.varied) {
+    if (!sound(kv_heads, head_dim) || header.latent_dim > head_dim) return Bad("shape of a layer");
   }
   // No overflow: at most 2^12 * 2^6 * 2 * 2^12 * 2^4 * 2^16 * 2^2 = 2^53.
   if (header.tiles_per_chunk * header.tile_bytes() > kMaxChunkBytes) return Bad("chunk size");
@@ -101,10 +148,21 @@ Status CheckHeader(const SnapshotHeader& header) {
     return Bad("position");
   }
   if (static_cast<int64_t>(header.tokens.size()) != header.next) return Bad("number of tokens");
+  RETURN_IF_ERROR(CheckState(header));
   // Ring::Restore rejects every other impossible state.
   Ring ring(header.window, std::max(header.window.memory_len, header.next));
   RETURN_IF_ERROR(ring.Restore(header.next, header.resident, header.message_starts));
   if (ring.FirstLive(header.next) != header.first_live) return Bad("first live position");
+  return Status::Ok();
+}
+
+Status ReadState(Reader& reader, SnapshotHeader* header) {
+  if (reader.Get<int64_t>() != StateShape::kChunk) return Mismatch("snapshot: another distance of boundaries");
+  StateShape& state = header->state;
+  for (int64_t* value : {&state.layers, &state.boundary_bytes, &state.tail_row_bytes}) *value = reader.Get<int64_t>();
+  if (state.empty()) return Bad("no state");
+  header->boundaries.resize(reader.GetCount(sizeof(int64_t)));
+  for (int64_t& boundary : header->boundaries) boundary = reader.Get<int64_t>();
   return Status::Ok();
 }
 
@@ -124,7 +182,8 @@ void Snapshot::Seal() {
 std::string Snapshot::EncodeHeader() const {
   Writer writer;
   writer.PutBytes(kMagic);
-  writer.Put<uint32_t>(kVersion);
+  const bool lists_layers = header_.latent_dim > 0 || !header_.varied.empty();
+  writer.Put<uint32_t>(kVersion + (header_.state.empty() ? 0 : kWithState) + (lists_layers ? kWithLayers : 0));
   writer.Put<uint32_t>(0);  // placeholder for the length
   for (const uint8_t byte : header_.proof.fingerprint) writer.Put(byte);
   writer.Put(header_.proof.shard);
@@ -137,15 +196,27 @@ std::string Snapshot::EncodeHeader() const {
         header_.window.memory_len, header_.next, header_.first_live, header_.resident, header_.replay_start}) {
     writer.Put(value);
   }
+  if (const StateShape& state = header_.state; !state.empty()) {
+    for (const int64_t value : {StateShape::kChunk, state.layers, state.boundary_bytes, state.tail_row_bytes}) {
+      writer.Put(value);
+    }
+    writer.Put(static_cast<uint64_t>(header_.boundaries.size()));
+    for (const int64_t boundary : header_.boundaries) writer.Put(boundary);
+  }
   writer.Put(static_cast<uint64_t>(header_.message_starts.size()));
   for (const int64_t start : header_.message_starts) writer.Put(start);
   writer.Put(static_cast<uint64_t>(header_.tokens.size()));
   writer.PutMany(header_.tokens);
+  if (lists_layers) {
+    writer.Put(header_.latent_dim);
+    writer.Put(static_cast<uint64_t>(header_.varied.size()));
+    for (const auto& [kv_heads, head_dim] : header_.varied) writer.Put(kv_heads), writer.Put(head_dim);
+  }
   writer.Put(static_cast<uint64_t>(chunks_.size()));
   for (const SnapshotChunk& chunk : chunks_) {
     CHECK(chunk.hash.has_value());
-    writer.Put(static_cast<uint32_t>(chunk.pinned ? 1 : 0));
-    writer.Put(static_cast<uint32_t>(chunk.tiles));
+    writer.Put(static_cast<uint32_t>(chunk.region));
+    writer.Put(static_cast<uint32_t>(chunk.count));
     writer.Put(chunk.index);
     writer.Put(chunk.hash->low);
     writer.Put(chunk.hash->high);
@@ -162,7 +233,8 @@ Result<Snapshot> Snapshot::DecodeHeader(std::span<const std::byte> bytes) {
   if (bytes.size() < kFrontBytes + kCheckBytes) return Bad("cut short");
   if (std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) != 0) return Bad("no snapshot");
   Reader front(bytes.subspan(kMagic.size()));
-  if (front.Get<uint32_t>() != kVersion) return Mismatch("snapshot: another format version");
+  const auto version = front.Get<uint32_t>();
+  if (version < kVersion || version > kLastVersion) return Mismatch("snapshot: another format version");
   const auto length = front.Get<uint32_t>();
   if (length != bytes.size()) return Bad("length");
   const auto body = bytes.first(bytes.size() - kCheckBytes);
@@ -186,21 +258,27 @@ Result<Snapshot> Snapshot::DecodeHeader(std::span<const std::byte> bytes) {
         &header.window.memory_len, &header.next, &header.first_live, &header.resident, &header.replay_start}) {
     *value = reader.Get<int64_t>();
   }
+  if (((version - kVersion) & kWithState) != 0) RETURN_IF_ERROR(ReadState(reader, &header));
   header.message_starts.resize(reader.GetCount(sizeof(int64_t)));
   for (int64_t& start : header.message_starts) start = reader.Get<int64_t>();
   header.tokens.resize(reader.GetCount(sizeof(int32_t)));
   reader.GetMany(header.tokens);
+  if (((version - kVersion) & kWithLayers) != 0) RETURN_IF_ERROR(ReadLayers(reader, &header));
   constexpr size_t kEntryBytes = 32;
   const size_t chunks = reader.GetCount(kEntryBytes);
   if (!reader.ok() || reader.left() != chunks * kEntryBytes) return Bad("cut short");
   RETURN_IF_ERROR(CheckHeader(header));
-  // The header determines the chunks; their number is bounded by that of the positions, checked above.
+  // The header determines the chunks; their number is bounded by that of the positions, checked above, and of the
+  // state.
+  if (!StateFits(header, chunks)) return Bad("number of chunks");
   out.PlanChunks();
   if (out.chunks_.size() != chunks) return Bad("number of chunks");
   for (SnapshotChunk& chunk : out.chunks_) {
-    const auto region = reader.Get<uint32_t>(), tiles = reader.Get<uint32_t>();
+    const auto region = reader.Get<uint32_t>(), count = reader.Get<uint32_t>();
     const auto index = reader.Get<int64_t>();
-    if (region != (chunk.pinned ? 1u : 0u) || index != chunk.index || tiles != chunk.tiles) return Bad("chunk table");
+    if (region != static_cast<uint32_t>(chunk.region) || index != chunk.index || count != chunk.count) {
+      return Bad("chunk table");
+    }
     const auto low = reader.Get<uint64_t>(), high = reader.Get<uint64_t>();
     chunk.hash = ChunkHash{high, low};
   }

@@ -22,6 +22,7 @@ struct EngineOptions {
   double max_step_ms = 100;       // target duration of a step that also decodes; bounds its prefill rows
   int64_t row_tile = 1;           // M tile of the device's matmuls (StepLimits::tile)
   int64_t rebuild_windows = 0;    // windows replayed to rebuild a lost cache; 0 = until it is exact
+  int64_t state_slots = 4;        // boundaries of recurrent state in a slab (StateSlots), at least 2
   int64_t queue_limit = 256;      // queued turns of a single tenant (QueueShares)
   DType kv_dtype = DType::kF16;
 };

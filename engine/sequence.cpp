@@ -45,19 +45,21 @@ void Sequence::Restored(std::span<const TokenId> tokens, int64_t replay_start, i
   restored_ = source;
 }
 
-int64_t Sequence::SharedPrefix(const TimelineView& timeline, int64_t most) const {
+int64_t Sequence::CommonTokens(const TimelineView& timeline, int64_t most) const {
   if (cache_ == nullptr || cache_->history() != nullptr) return 0;
   if (!(cache_->ring().window() == timeline.window) || adapter_ != timeline.adapter) return 0;
-  const int64_t tokens = std::min(CommonWith(timeline), most);
+  return std::min(CommonWith(timeline), most);
+}
+
+int64_t Sequence::SharedPrefix(const TimelineView& timeline, int64_t most) const {
+  if (cache_ == nullptr) return 0;
+  const int64_t tokens = cache_->Floor(CommonTokens(timeline, most));
   return CanContinueFrom(tokens) ? tokens : 0;
 }
 
 size_t Sequence::Adopt(const Sequence& from, int64_t tokens, bool own) {
-  const Ring& other = from.cache_->ring();
-  const auto starts = other.message_starts();
-  const auto end = std::ranges::lower_bound(starts, tokens);
-  const int64_t pinned = other.window().pinned;
-  CHECK(cache_->ring().Restore(tokens, tokens > pinned ? other.resident() : pinned, {starts.begin(), end}).ok());
+  const int64_t pinned = from.cache_->ring().window().pinned;
+  cache_->Adopt(*from.cache_, tokens);
   tokens_.assign(from.tokens_.begin(), from.tokens_.begin() + tokens);
   replay_start_ = tokens > pinned ? from.replay_start_ : 0;
   adapter_ = from.adapter_;
@@ -94,7 +96,9 @@ bool Sequence::CanContinueFrom(int64_t position) const {
   return position - windows * (ring.window().memory_len - 1) >= replay_start_;
 }
 
+// A recurrent layer carries every earlier token.
 int64_t Sequence::ReplayStart(const TimelineView& timeline) const {
+  if (cache_->state().used()) return timeline.window.pinned;
   const int64_t windows = rebuild_windows_ > 0 ? rebuild_windows_ : layers_;
   const auto length = static_cast<int64_t>(timeline.tokens.size());
   const int64_t reach = std::max<int64_t>(1, windows * (timeline.window.memory_len - 1));
@@ -113,12 +117,15 @@ SyncResult Sequence::Sync(const TimelineView& timeline, int64_t most) {
   }
   adapter_ = timeline.adapter;
   Ring& ring = cache_->ring();
-  int64_t keep = std::min({CommonWith(timeline), length, most});
+  const int64_t common = std::min({CommonWith(timeline), length, most});
+  int64_t keep = cache_->Floor(common);
   if (!CanContinueFrom(keep)) {
-    keep = std::min(keep, timeline.window.pinned);  // the ring's rows are gone; pinned rows are never evicted
+    // The ring's rows are gone; pinned rows are never evicted.
+    keep = cache_->Floor(std::min(keep, timeline.window.pinned));
     result.rebuilt = true;
   }
-  ring.RollBack(keep);
+  cache_->RollBack(keep);
+  cache_->SetTurn(length - 1);
   tokens_.resize(keep);
   result.to_feed = length - keep;
   if (keep <= timeline.window.pinned) {
@@ -129,6 +136,7 @@ SyncResult Sequence::Sync(const TimelineView& timeline, int64_t most) {
     if (start >= keep) ring.AddMessageStart(start);
   }
   result.reused = keep;
+  if (cache_->state().used()) result.replayed = common - keep;
   const CacheSource from = std::exchange(restored_, std::nullopt).value_or(CacheSource::kSlot);
   const bool own = !std::exchange(adopted_, false);  // rows copied from another timeline do not count as its own cache
   result.source = own && keep > 0 && !result.rebuilt ? from : known_ ? CacheSource::kRecomputed : CacheSource::kNew;

@@ -31,6 +31,7 @@ struct SyncResult {
   CacheSource source = CacheSource::kNew;
   int64_t reused = 0;     // tokens kept in the cache
   int64_t to_feed = 0;    // tokens to compute before the first new one
+  int64_t replayed = 0;   // part of to_feed: tokens that were in the cache, after the last usable recurrent state
   bool rebuilt = false;   // the cache was unusable, and the history is replayed
   double restore_ms = 0;  // set by the engine after a restore
 };
@@ -53,8 +54,11 @@ class Sequence {
   KvCache* Detach();
   /// Records that the cache holds `tokens` (their number is that of its ring), restored from `source`.
   void Restored(std::span<const TokenId> tokens, int64_t replay_start, int adapter, CacheSource source);
+  /// Number of the first `most` tokens of `timeline` that the cache has or had: same window, adapter and message
+  /// starts.
+  int64_t CommonTokens(const TimelineView& timeline, int64_t most) const;
   /// Number of the first `most` tokens of `timeline` that another cache may copy from this one: same window, adapter
-  /// and message starts, and every row that the next token sees is resident. 0 = none.
+  /// and message starts, every row that the next token sees is resident, and the recurrent state is there. 0 = none.
   int64_t SharedPrefix(const TimelineView& timeline, int64_t most) const;
   /// Records that the cache holds the first `tokens` tokens of `from`, its SharedPrefix; returns the number of bytes to
   /// copy from the start of the other slab to this one. `own`: these are the timeline's own tokens, so its report names
@@ -75,8 +79,9 @@ class Sequence {
 
   /// Makes the cache an exact prefix of `timeline` at the lowest cost: keeps the longest common prefix (of tokens and
   /// message starts) and rolls back the rest if the ring still has the rows, else empties the cache for a replay. A
-  /// change of window or adapter also empties it. Keeps at most `most` tokens; the others are left to feed. REQUIRES: a
-  /// cache with room for the window.
+  /// change of window or adapter also empties it. With recurrent state, cuts the prefix down to a position whose state
+  /// the cache has (KvCache::Floor), and a replay starts at token 0. Keeps at most `most` tokens; the others are left
+  /// to feed. REQUIRES: a cache with room for the window.
   SyncResult Sync(const TimelineView& timeline, int64_t most);
 
   /// The next tokens to compute, at most `limit`, of a timeline given to Sync (which may have grown since); an

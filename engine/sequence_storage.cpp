@@ -216,7 +216,7 @@ SequenceStorage::FetchPlan SequenceStorage::PlanFetch(const std::string& owner, 
 }
 
 std::optional<double> SequenceStorage::Restore(const Result<FetchedSnapshot>& fetched, const RingWindow& window,
-                                               int adapter, Sequence& sequence) {
+                                               int adapter, int64_t wanted, Sequence& sequence) {
   const int64_t begin = clock_.MonotonicNs();
   Status status = fetched.status();
   if (status.ok() && !(fetched->snapshot.header().window == window))
@@ -229,7 +229,8 @@ std::optional<double> SequenceStorage::Restore(const Result<FetchedSnapshot>& fe
   }
   PendingLoad load{sequence.cache(), false, 0, 0, {}};
   if (status.ok()) {
-    auto begun = fetched->snapshot.BeginRestore(*sequence.cache(), memory_, {storage_.FingerprintUnder(adapter)});
+    auto begun =
+        fetched->snapshot.BeginRestore(*sequence.cache(), memory_, {storage_.FingerprintUnder(adapter)}, wanted);
     status = begun.status();
     if (begun.ok()) load.restore = std::move(*begun);
   }

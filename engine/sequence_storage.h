@@ -72,11 +72,11 @@ class SequenceStorage {
     int64_t deadline_ns = 0;
   };
   FetchPlan PlanFetch(const std::string& owner, int64_t tokens);
-  /// Starts to load the tiers' answer into the sequence's cache and returns the time since the request. nullopt, and an
-  /// empty cache, if the answer is an error, damaged, or does not fit. REQUIRES: the cache is empty and has the wanted
-  /// window.
+  /// Starts to load the tiers' answer into the sequence's cache, which then continues at position `wanted`, and returns
+  /// the time since the request. nullopt, and an empty cache, if the answer is an error, damaged, or does not fit.
+  /// REQUIRES: the cache is empty and has the wanted window.
   std::optional<double> Restore(const Result<FetchedSnapshot>& fetched, const RingWindow& window, int adapter,
-                                Sequence& sequence);
+                                int64_t wanted, Sequence& sequence);
 
   /// Records the speed of a prefill step.
   void NotePrefill(int64_t tokens, int64_t took_ns);

@@ -19,9 +19,14 @@ constexpr int64_t kMaxDefaultSlots = 4096;  // default limit
 }  // namespace
 
 KvShape CacheShape(const NetworkShape& network, const EngineOptions& options) {
-  return MakeKvShape(network.layers, network.kv_heads, network.head_dim, options.kv_dtype,
-                     options.pinned_max + network.max_virtual_tokens, options.memory_len,
-                     std::min(options.prefill_chunk, limits::kMaxFullRingChunkTokens));
+  KvShape shape = MakeKvShape(network.layers, network.kv_heads, network.head_dim, options.kv_dtype,
+                              options.pinned_max + network.max_virtual_tokens, options.memory_len,
+                              std::min(options.prefill_chunk, limits::kMaxFullRingChunkTokens));
+  shape.latent_dim = network.latent_dim;
+  shape.varied = network.varied;
+  shape.state = network.state;
+  if (!shape.state.empty()) shape.state.slots = options.state_slots;
+  return shape;
 }
 
 int64_t MaxSlots(const NetworkShape& network, const KvShape& shape, int64_t slab_bytes) {
@@ -39,7 +44,8 @@ void FitWindow(const SlabMemory& memory, const NetworkShape& network, EngineOpti
   const KvShape shape = CacheShape(network, *options);
   if (KvPool::SlabBytes(memory, shape) <= bytes) return;
   const int64_t page = memory.page_bytes(shape.slab_bytes());
-  const int64_t rows = (bytes / page * page / shape.tile_bytes() - shape.pinned_tiles) * KvShape::kTile;
+  const int64_t tiles = std::max<int64_t>(bytes / page * page - shape.state.bytes(), 0) / shape.tile_bytes();
+  const int64_t rows = (tiles - shape.pinned_tiles) * KvShape::kTile;
   const int64_t fitting = rows - (shape.ring_rows() - options->memory_len);  // a chunk goes into the ring, too
   // In coarse steps: stored caches match only an equal window, and free memory varies slightly between starts.
   const auto whole = static_cast<uint64_t>(std::max(fitting, kLeast));

@@ -6,7 +6,8 @@
 
 namespace ringside {
 
-/// Consecutive whole tiles of a slab and their place in host memory, in the same order.
+/// Consecutive whole tiles of a slab, or bytes of its recurrent state (offset + bytes <= KvShape::state.bytes()), and
+/// their place in host memory, in the same order.
 struct SlabRun {
   int64_t offset = 0;  // from the beginning of the slab
   int64_t bytes = 0;

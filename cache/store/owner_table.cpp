@@ -10,7 +10,8 @@ namespace {
 
 int64_t MemoryBytes(const Snapshot& snapshot) {
   const SnapshotHeader& header = snapshot.header();
-  const size_t lists = header.tokens.size() * sizeof(int32_t) + header.message_starts.size() * sizeof(int64_t);
+  const size_t lists = header.tokens.size() * sizeof(int32_t) +
+                       (header.message_starts.size() + header.boundaries.size()) * sizeof(int64_t);
   return snapshot.chunk_bytes() + static_cast<int64_t>(lists);
 }
 

@@ -48,6 +48,16 @@ Status ReadScaling(const ConfigJson& config, const std::string& in, const std::s
   RETURN_IF_ERROR(config.Optional("original_max_position_embeddings", &scaling->original_context));
   RETURN_IF_ERROR(config.Optional(in + "original_max_position_embeddings", &scaling->original_context));
   if (type == "longrope" || type == "su") return ReadLongRope(config, in, spec, scaling);
+  if (type == "proportional") {
+    double rotated = 1;
+    RETURN_IF_ERROR(config.Optional(in + "partial_rotary_factor", &rotated));
+    if (!(rotated > 0 && rotated <= 1)) {
+      return InvalidArgument(fmt::format("config.json: '{}partial_rotary_factor' is {}", in, rotated));
+    }
+    scaling->kind = RopeScaling::Kind::kPartial;
+    scaling->rotated_pairs = static_cast<int64_t>(rotated * static_cast<double>(spec.rotary)) / 2;
+    return Status::Ok();
+  }
   if (!config.Has(in + "factor")) {
     if (type != "yarn") return InvalidArgument(fmt::format("config.json: '{}factor' is missing", in));
     scaling->factor = static_cast<double>(spec.trained_context) / scaling->original_context;
@@ -223,6 +233,28 @@ Status ReadRotations(const ConfigJson& config, ModelSpec* spec, PartialRotary re
   RETURN_IF_ERROR(ReadRotation(config, "rope_parameters.sliding_attention.", local != 0 ? local : base, spec));
   for (LayerTraits& layer : spec->layer_traits) layer.rotation = layer.window > 0 ? 1 : 0;
   return Status::Ok();
+}
+
+Status ReadMixers(const ConfigJson& config, std::string_view key, std::span<const MixerName> names, ModelSpec* spec) {
+  if (!config.Has(key)) return Status::Ok();
+  for (int64_t layer = 0; layer < spec->layers; ++layer) {
+    const std::string name = config.String(fmt::format("{}.{}", key, layer), "");
+    const auto known = std::ranges::find(names, name, &MixerName::name);
+    if (known == names.end()) {
+      return InvalidArgument(
+          fmt::format("config.json: '{}' of layer {} is '{}', which is not supported", key, layer, name));
+    }
+    spec->layer_traits[static_cast<size_t>(layer)].mixer = known->mixer;
+  }
+  if (!config.Has(fmt::format("{}.{}", key, spec->layers))) return Status::Ok();
+  return InvalidArgument(fmt::format("config.json: '{}' has more than {} layers", key, spec->layers));
+}
+
+Status AddRotation(const ConfigJson& config, const std::string& in, int64_t rotary, ModelSpec* spec) {
+  const int64_t before = std::exchange(spec->rotary, rotary);
+  const Status status = ReadRotation(config, in, 10000, spec);
+  spec->rotary = before;
+  return status;
 }
 
 Status ReadWindows(const ConfigJson& config, bool (*slides)(int64_t layer), ModelSpec* spec) {

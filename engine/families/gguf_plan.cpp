@@ -32,6 +32,15 @@ constexpr TensorRule kGgufRules[] = {
     {TensorRole::kQkvBias, "blk.{}.attn_qkv.bias"},
     {TensorRole::kQueryNorm, "blk.{}.attn_q_norm.weight"},
     {TensorRole::kKeyNorm, "blk.{}.attn_k_norm.weight"},
+    {TensorRole::kLatentQuery, "blk.{}.attn_q.weight"},
+    {TensorRole::kQueryDown, "blk.{}.attn_q_a.weight"},
+    {TensorRole::kQueryDownNorm, "blk.{}.attn_q_a_norm.weight"},
+    {TensorRole::kQueryUp, "blk.{}.attn_q_b.weight"},
+    {TensorRole::kLatentDown, "blk.{}.attn_kv_a_mqa.weight"},
+    {TensorRole::kLatentNorm, "blk.{}.attn_kv_a_norm.weight"},
+    {TensorRole::kLatentUp, "blk.{}.attn_kv_b.weight"},
+    {TensorRole::kLatentKeyUp, "blk.{}.attn_k_b.weight"},
+    {TensorRole::kLatentValueUp, "blk.{}.attn_v_b.weight"},
     {TensorRole::kSinks, "blk.{}.attn_sinks.weight"},
     {TensorRole::kAttentionOut, "blk.{}.attn_output.weight"},
     {TensorRole::kAttentionOutBias, "blk.{}.attn_output.bias"},
@@ -46,6 +55,7 @@ constexpr TensorRule kGgufRules[] = {
     {TensorRole::kMlpPostNorm, "blk.{}.post_ffw_norm.weight"},
     {TensorRole::kRouter, "blk.{}.ffn_gate_inp.weight"},
     {TensorRole::kRouterBias, "blk.{}.ffn_gate_inp.bias"},
+    {TensorRole::kRouterCorrection, "blk.{}.exp_probs_b.bias"},
     {TensorRole::kExpertGate, "blk.{}.ffn_gate_exps.weight"},
     {TensorRole::kExpertUp, "blk.{}.ffn_up_exps.weight"},
     {TensorRole::kExpertDown, "blk.{}.ffn_down_exps.weight"},
@@ -56,6 +66,9 @@ constexpr TensorRule kGgufRules[] = {
     {TensorRole::kSharedGate, "blk.{}.ffn_gate_shexp.weight"},
     {TensorRole::kSharedUp, "blk.{}.ffn_up_shexp.weight"},
     {TensorRole::kSharedDown, "blk.{}.ffn_down_shexp.weight"},
+    {TensorRole::kCommonGate, "blk.{}.ffn_gate_shexp.weight"},
+    {TensorRole::kCommonUp, "blk.{}.ffn_up_shexp.weight"},
+    {TensorRole::kCommonDown, "blk.{}.ffn_down_shexp.weight"},
 };
 constexpr TensorRule kNorms[] = {
     {TensorRole::kAttentionNorm, "blk.{}.attn_norm.weight"},
@@ -71,11 +84,6 @@ constexpr TensorRule kTwoNorms[] = {
     {TensorRole::kMlpNorm, "blk.{}.attn_norm.weight"},
     {TensorRole::kMlpNormBias, "blk.{}.attn_norm.bias"},
 };
-// gpt-oss names the norm before the MLP after the attention that precedes it.
-constexpr TensorRule kGptOssNorms[] = {
-    {TensorRole::kAttentionNorm, "blk.{}.attn_norm.weight"},
-    {TensorRole::kMlpNorm, "blk.{}.post_attention_norm.weight"},
-};
 constexpr std::string_view kRopeFactors = "rope_freqs.weight", kLongFactors = "rope_factors_long.weight",
                            kShortFactors = "rope_factors_short.weight";
 
@@ -87,12 +95,31 @@ const FileTensor* FindTensor(const GgufFile& file, std::string_view name) {
 
 Status ReadGgufSizes(const GgufFile& file, const GgufKeys& keys, ModelSpec* spec) {
   RETURN_IF_ERROR(keys.Need("block_count", &spec->layers));
+  int64_t drafts = 0;  // layers of multi-token prediction, the last ones
+  RETURN_IF_ERROR(keys.Optional("nextn_predict_layers", &drafts));
+  if (drafts < 0 || drafts > 16) {
+    return InvalidArgument(fmt::format("the file's '{}' is {}", keys.Name("nextn_predict_layers"), drafts));
+  }
+  spec->layers -= drafts;
   RETURN_IF_ERROR(keys.Need("embedding_length", &spec->hidden));
   RETURN_IF_ERROR(keys.Need("attention.head_count", &spec->heads));
-  RETURN_IF_ERROR(keys.Need("feed_forward_length", &spec->ffn));
+  RETURN_IF_ERROR(CheckLayers(*spec));
+  // Gemma 4 has lists for its layers.
+  const auto first = [&](const char* key, int64_t* size) -> Status {
+    const auto list = file.Ints(keys.Name(key));
+    if (!list || list->empty()) return keys.Optional(key, size);
+    *size = list->front();
+    return Status::Ok();
+  };
+  RETURN_IF_ERROR(first("feed_forward_length", &spec->ffn));
   RETURN_IF_ERROR(keys.Need("context_length", &spec->trained_context));
   spec->kv_heads = spec->heads;
-  RETURN_IF_ERROR(keys.Optional("attention.head_count_kv", &spec->kv_heads));
+  if (keys.Has("attention.head_count_kv")) {  // of the first layer with attention
+    std::vector<int64_t> kv_heads;
+    RETURN_IF_ERROR(keys.NeedPerLayer("attention.head_count_kv", spec->layers, &kv_heads));
+    const auto attention = std::ranges::find_if(kv_heads, [](int64_t heads) { return heads != 0; });
+    spec->kv_heads = attention != kv_heads.end() ? *attention : 0;
+  }
   if (spec->heads < 1) return InvalidArgument(fmt::format("the model's number of heads is {}", spec->heads));
   spec->head_dim = spec->hidden / spec->heads;
   if (!keys.Has("attention.key_length") && spec->hidden % spec->heads != 0) {
@@ -102,7 +129,8 @@ Status ReadGgufSizes(const GgufFile& file, const GgufKeys& keys, ModelSpec* spec
   RETURN_IF_ERROR(keys.Optional("attention.key_length", &spec->head_dim));
   int64_t value_length = spec->head_dim;
   RETURN_IF_ERROR(keys.Optional("attention.value_length", &value_length));
-  if (value_length != spec->head_dim) {
+  const bool latent = keys.Has("attention.kv_lora_rank");  // has one key for all heads, which contains the value
+  if (value_length != spec->head_dim && !latent) {
     return InvalidArgument(
         fmt::format("the model's keys of {} and values of {} differ in size", spec->head_dim, value_length));
   }
@@ -111,7 +139,6 @@ Status ReadGgufSizes(const GgufFile& file, const GgufKeys& keys, ModelSpec* spec
   if (spec->experts > 0) RETURN_IF_ERROR(keys.Optional("expert_feed_forward_length", &spec->ffn));
   int64_t window = 0;
   RETURN_IF_ERROR(keys.Optional("attention.sliding_window", &window));
-  RETURN_IF_ERROR(CheckLayers(*spec));
   if (window != 0) spec->layer_traits.assign(static_cast<size_t>(spec->layers), {.window = window});
   const FileTensor* embedding = FindTensor(file, "token_embd.weight");
   if (embedding == nullptr) return Corruption("tensor 'token_embd.weight' is missing");
@@ -135,8 +162,11 @@ Status RejectUnsupportedFeatures(const GgufKeys& keys, std::string_view architec
     const bool scale = key.find("scale") != std::string_view::npos && key != "expert_weights_scale";
     if (architecture.starts_with("granite") && scale) continue;
     if ((architecture == "command-r" || architecture == "cohere2") && key == "logit_scale") continue;
+    const bool mixture = architecture == "deepseek2" || architecture == "lfm2moe";
+    if (mixture && (key == "expert_weights_scale" || key == "leading_dense_block_count")) continue;
     if (architecture == "mpt" && key == "attention.max_alibi_bias") continue;
     if (architecture == "gemma2" && key.ends_with("softcapping")) continue;
+    if (architecture == "gemma4" && key == "final_logit_softcapping") continue;
     double value = 0;
     RETURN_IF_ERROR(keys.Optional(key, &value));
     if (value != 0)
@@ -179,6 +209,7 @@ Status ReadRope(const GgufFile& file, const GgufKeys& keys, ModelSpec* spec) {
     RETURN_IF_ERROR(keys.Optional("rope.scaling.yarn_beta_fast", &scaling.beta_fast));
     RETURN_IF_ERROR(keys.Optional("rope.scaling.yarn_beta_slow", &scaling.beta_slow));
     scaling.truncate = spec->architecture != "gpt-oss";  // the file does not store it
+    if (spec->latent.rank > 0) scaling.magnitude = 1;    // the scores are scaled instead
   } else if (type != "none") {
     return InvalidArgument(fmt::format("rope scaling '{}' is not supported", type));
   }
@@ -203,22 +234,39 @@ Status ReadRope(const GgufFile& file, const GgufKeys& keys, ModelSpec* spec) {
   if (std::none_of(spec->layer_traits.begin(), spec->layer_traits.end(), own)) return Status::Ok();
   RopeScaling windows;  // Gemma 3: windowed layers are never scaled
   RETURN_IF_ERROR(keys.Optional("rope.freq_base_swa", &windows.base));
-  ASSIGN_OR_RETURN(rotation, MakeRotation(windows, spec->rotary));
+  int64_t rotary = spec->rotary;
+  RETURN_IF_ERROR(keys.Optional("rope.dimension_count_swa", &rotary));
+  if (rotary < 2 || rotary > spec->rotary) {
+    return InvalidArgument(fmt::format("the file's '{}' is {}", keys.Name("rope.dimension_count_swa"), rotary));
+  }
+  ASSIGN_OR_RETURN(rotation, MakeRotation(windows, rotary));
   spec->rotations.push_back(std::move(rotation));
   return Status::Ok();
 }
 
-// In GGUF, the presence of an optional tensor in the first layer is the flag; it must then exist in every layer.
+// In GGUF, the presence of an optional tensor in the first layer (with attention) is the flag; it must then exist in
+// every layer.
 void FindOptional(const GgufFile& file, ModelSpec* spec) {
   const auto has = [&](std::string_view name) { return FindTensor(file, name) != nullptr; };
+  int64_t layer = 0;
+  while (layer + 1 < spec->layers && !spec->IsAttention(layer)) ++layer;
+  const auto attention = [&](std::string_view name) { return has(fmt::format("blk.{}.attn_{}", layer, name)); };
   spec->tied_head = !has("output.weight");
   spec->head_bias = has("output.bias");
-  spec->fused_qkv = has("blk.0.attn_qkv.weight");
-  spec->qkv_bias = has(spec->fused_qkv ? "blk.0.attn_qkv.bias" : "blk.0.attn_q.bias");
-  spec->attention_out_bias = has("blk.0.attn_output.bias");
+  spec->fused_qkv = attention("qkv.weight");
+  spec->qkv_bias = attention(spec->fused_qkv ? "qkv.bias" : "q.bias");
+  spec->attention_out_bias = attention("output.bias");
   spec->mlp_bias = has(spec->experts > 0 ? "blk.0.ffn_up_exps.bias" : "blk.0.ffn_up.bias");
+  spec->latent.separate_parts = spec->latent.rank > 0 && has("blk.0.attn_k_b.weight");
+  spec->router_correction = spec->experts > 0 && has(fmt::format("blk.{}.exp_probs_b.bias", spec->layers - 1));
   spec->sinks = has("blk.0.attn_sinks.weight");
   spec->norm_biases = spec->norm == NormKind::kLayer && has("output_norm.bias");
+  if (spec->architecture == "gemma4") {
+    for (int64_t layer = 0; layer < std::ssize(spec->layer_traits); ++layer) {
+      LayerTraits& traits = spec->layer_traits[static_cast<size_t>(layer)];
+      traits.keys_are_values = traits.keys_of < 0 && !has(fmt::format("blk.{}.attn_v.weight", layer));
+    }
+  }
   if (spec->encoder_layers == 0) return;
   spec->gated = has("dec.blk.0.ffn_gate.weight");  // T5 1.1 and later
   spec->activation = spec->gated ? Activation::kGeluTanh : Activation::kRelu;
@@ -231,10 +279,9 @@ std::vector<std::string_view> SupportedArchitectures() {
   return names;
 }
 
-std::vector<TensorRule> Rules(std::span<const TensorRule> norms) {
-  std::vector<TensorRule> rules(std::begin(kGgufRules), std::end(kGgufRules));
-  rules.insert(rules.end(), norms.begin(), norms.end());
-  return rules;
+std::vector<TensorRule> Rules(std::span<const TensorRule> norms, std::span<const TensorRule> own = {}) {
+  const std::span<const TensorRule> parts[] = {kGgufRules, norms, own};
+  return JoinRules(parts);
 }
 
 }  // namespace
@@ -270,16 +317,25 @@ Result<NetworkPlan> PlanGguf(const GgufFile& file, const std::string& path) {
     RETURN_IF_ERROR(ReadRope(file, keys, &spec));
   std::span<const TensorRule> norms = kNorms;
   if (two_norms) norms = kTwoNorms;
-  if (spec.architecture == "gpt-oss") norms = kGptOssNorms;
   if (spec.encoder_layers > 0) {
     PlanTensors(GgufT5Rules(), "", &plan);
     plan.ignored.emplace_back("dec.blk.0.cross_attn_rel_b.weight");
     return plan;
   }
-  PlanTensors(Rules(norms), "", &plan);
+  PlanTensors(Rules(norms, spec.architecture == "gemma4" ? GgufGemma4Rules() : family->rules), "", &plan);
+  for (int64_t layer = 0; layer < spec.layers; ++layer) {
+    if (spec.OwnsKeys(layer)) continue;
+    for (const char* name : {"attn_k", "attn_v", "attn_k_norm"}) {
+      plan.ignored.push_back(fmt::format("blk.{}.{}.weight", layer, name));
+    }
+  }
   for (PlannedTensor& planned : plan.tensors) {
     if (planned.role == TensorRole::kSharedRouter) planned.shape = {spec.hidden};  // stored as a vector
+    if (planned.role == TensorRole::kConvolution) planned.shape = {spec.recurrence.channels(), spec.recurrence.kernel};
   }
+  int64_t blocks = spec.layers;
+  RETURN_IF_ERROR(keys.Optional("block_count", &blocks));
+  for (int64_t draft = spec.layers; draft < blocks; ++draft) plan.skipped.push_back(fmt::format("blk.{}.", draft));
   for (const std::string_view read : {kRopeFactors, kLongFactors, kShortFactors}) {
     if (spec.rope_pairs != RopePairs::kNone) plan.ignored.emplace_back(read);  // read above
   }

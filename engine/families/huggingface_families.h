@@ -25,12 +25,19 @@ std::vector<TensorRule> RulesOf(const HuggingFaceFamily& family);
 std::span<const HuggingFaceFamily> LlamaLikeFamilies();
 /// Those from 2025 on.
 std::span<const HuggingFaceFamily> RecentFamilies();
+/// Those with multi-head latent attention.
+std::span<const HuggingFaceFamily> LatentFamilies();
+/// Gemma from 4 on.
+std::span<const HuggingFaceFamily> GemmaFamilies();
+/// Those with recurrent layers, Mamba-2 apart.
+std::span<const HuggingFaceFamily> HybridFamilies();
+std::span<const HuggingFaceFamily> MambaFamilies();
 /// Encoder-decoder families.
 std::span<const HuggingFaceFamily> EncoderDecoderFamilies();
 /// The other families.
 std::span<const HuggingFaceFamily> OlderFamilies();
-/// The family of a model_type; if there are several, the one whose norms are among `names` (the file's tensors). Null
-/// if unknown.
+/// The family of a model_type; if there are several, the last whose last rules' first tensor is among `names` (the
+/// file's tensors, in a wrapper's file with another prefix), or else the first. Null if unknown.
 const HuggingFaceFamily* FindHuggingFaceFamily(std::string_view type, std::span<const std::string_view> names);
 
 }  // namespace ringside

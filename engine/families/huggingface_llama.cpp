@@ -16,25 +16,10 @@ constexpr TensorRule kStarcoderMlp[] = {
     {TensorRole::kDown, "layers.{}.mlp.c_proj.weight"},
     {TensorRole::kDownBias, "layers.{}.mlp.c_proj.bias"},
 };
-constexpr TensorRule kExperts[] = {
-    {TensorRole::kRouter, "layers.{}.mlp.gate.weight"},
-    {TensorRole::kExpertGate, "layers.{}.mlp.experts.{e}.gate_proj.weight"},
-    {TensorRole::kExpertUp, "layers.{}.mlp.experts.{e}.up_proj.weight"},
-    {TensorRole::kExpertDown, "layers.{}.mlp.experts.{e}.down_proj.weight"},
-    {TensorRole::kSharedRouter, "layers.{}.mlp.shared_expert_gate.weight"},
-    {TensorRole::kSharedGate, "layers.{}.mlp.shared_expert.gate_proj.weight"},
-    {TensorRole::kSharedUp, "layers.{}.mlp.shared_expert.up_proj.weight"},
-    {TensorRole::kSharedDown, "layers.{}.mlp.shared_expert.down_proj.weight"},
-};
 constexpr TensorRule kQwenVlExperts[] = {
     {TensorRole::kRouter, "layers.{}.mlp.gate.weight"},
     {TensorRole::kExpertGateUp, "layers.{}.mlp.experts.gate_up_proj", true},
     {TensorRole::kExpertDown, "layers.{}.mlp.experts.down_proj", true},
-};
-constexpr TensorRule kGraniteExperts[] = {
-    {TensorRole::kRouter, "layers.{}.block_sparse_moe.router.layer.weight"},
-    {TensorRole::kExpertGateUp, "layers.{}.block_sparse_moe.input_linear.weight"},
-    {TensorRole::kExpertDown, "layers.{}.block_sparse_moe.output_linear.weight"},
 };
 constexpr TensorRule kGptOssExperts[] = {
     {TensorRole::kRouter, "layers.{}.mlp.router.weight"},
@@ -98,18 +83,6 @@ Status ReadQwen3(const ConfigJson& config, ModelSpec* spec) {
   spec->qk_norm = QkNorm::kHeads;
   RETURN_IF_ERROR(ReadQwenWindows(config, spec));
   return ReadRotations(config, spec);
-}
-
-// Requires experts in every layer.
-Status ReadQwenExperts(const ConfigJson& config, ModelSpec* spec) {
-  int64_t step = 1;
-  RETURN_IF_ERROR(config.Optional("decoder_sparse_step", &step));
-  if (step != 1 || config.Has("mlp_only_layers.0")) {
-    return InvalidArgument("config.json: layers with and without experts are not supported");
-  }
-  RETURN_IF_ERROR(config.Need(config.Has("num_experts") ? "num_experts" : "num_local_experts", &spec->experts));
-  RETURN_IF_ERROR(config.Need("num_experts_per_tok", &spec->experts_used));
-  return config.Optional("norm_topk_prob", &spec->experts_normalised);
 }
 
 Status ReadQwen2Moe(const ConfigJson& config, ModelSpec* spec) {
@@ -259,19 +232,8 @@ Status ReadOlmo3(const ConfigJson& config, ModelSpec* spec) {
   return Status::Ok();
 }
 
-// Granite scales every residual branch by m. Dividing the whole stream by m is equivalent, because norms are
-// scale-invariant once epsilon is divided by m^2.
 Status ReadGranite(const ConfigJson& config, ModelSpec* spec) {
-  RETURN_IF_ERROR(ReadBase(config, spec));
-  RETURN_IF_ERROR(ReadBiases(config, spec));
-  double embedding = 1, residual = 1, logits = 1;
-  RETURN_IF_ERROR(config.Optional("embedding_multiplier", &embedding));
-  RETURN_IF_ERROR(config.Optional("residual_multiplier", &residual));
-  RETURN_IF_ERROR(config.Optional("logits_scaling", &logits));
-  RETURN_IF_ERROR(config.Optional("attention_multiplier", &spec->query_scale));
-  spec->embedding_scale = static_cast<float>(embedding / residual);
-  spec->norm_eps = static_cast<float>(static_cast<double>(spec->norm_eps) / (residual * residual));
-  spec->logit_scale = static_cast<float>(1 / logits);
+  RETURN_IF_ERROR(ReadGraniteBase(config, spec));
   return ReadRotations(config, spec);
 }
 
@@ -352,6 +314,33 @@ Status ReadCohere2(const ConfigJson& config, ModelSpec* spec) {
 
 }  // namespace
 
+Status ReadQwenExperts(const ConfigJson& config, ModelSpec* spec) {
+  int64_t step = 1;
+  RETURN_IF_ERROR(config.Optional("decoder_sparse_step", &step));
+  if (step != 1 || config.Has("mlp_only_layers.0")) {
+    return InvalidArgument("config.json: layers with and without experts are not supported");
+  }
+  RETURN_IF_ERROR(config.Need(config.Has("num_experts") ? "num_experts" : "num_local_experts", &spec->experts));
+  RETURN_IF_ERROR(config.Need("num_experts_per_tok", &spec->experts_used));
+  return config.Optional("norm_topk_prob", &spec->experts_normalised);
+}
+
+// Granite scales every residual branch by m. Dividing the whole stream by m is equivalent, because norms are
+// scale-invariant once epsilon is divided by m^2.
+Status ReadGraniteBase(const ConfigJson& config, ModelSpec* spec) {
+  RETURN_IF_ERROR(ReadBase(config, spec));
+  RETURN_IF_ERROR(ReadBiases(config, spec));
+  double embedding = 1, residual = 1, logits = 1;
+  RETURN_IF_ERROR(config.Optional("embedding_multiplier", &embedding));
+  RETURN_IF_ERROR(config.Optional("residual_multiplier", &residual));
+  RETURN_IF_ERROR(config.Optional("logits_scaling", &logits));
+  RETURN_IF_ERROR(config.Optional("attention_multiplier", &spec->query_scale));
+  spec->embedding_scale = static_cast<float>(embedding / residual);
+  spec->norm_eps = static_cast<float>(static_cast<double>(spec->norm_eps) / (residual * residual));
+  spec->logit_scale = static_cast<float>(1 / logits);
+  return Status::Ok();
+}
+
 Status ReadBase(const ConfigJson& config, ModelSpec* spec) {
   RETURN_IF_ERROR(ReadSizes(config, spec));
   spec->rope_pairs = RopePairs::kHalves;
@@ -369,11 +358,11 @@ std::span<const HuggingFaceFamily> LlamaLikeFamilies() {
       {"qwen2", ReadQwen2, kPrefix, {kAttention, kOneNormEach, kMlp}},
       {"qwen2_vl_text", ReadQwen2, kPrefix, {kAttention, kOneNormEach, kMlp}},
       {"qwen2_5_vl_text", ReadQwen2, kPrefix, {kAttention, kOneNormEach, kMlp}},
-      {"qwen2_moe", ReadQwen2Moe, kPrefix, {kAttention, kOneNormEach, kExperts}},
+      {"qwen2_moe", ReadQwen2Moe, kPrefix, {kAttention, kOneNormEach, kQwenExperts}},
       {"qwen3", ReadQwen3, kPrefix, {kAttention, kOneNormEach, kMlp}},
       {"qwen3_vl_text", ReadQwen3, kPrefix, {kAttention, kOneNormEach, kMlp}},
       {"qwen3_vl_moe_text", ReadQwen3VlMoe, kPrefix, {kAttention, kOneNormEach, kQwenVlExperts}},
-      {"qwen3_moe", ReadQwen3Moe, kPrefix, {kAttention, kOneNormEach, kExperts}},
+      {"qwen3_moe", ReadQwen3Moe, kPrefix, {kAttention, kOneNormEach, kQwenExperts}},
       {"gemma", ReadGemma1, kPrefix, {kAttention, kOneNormEach, kMlp}},
       {"gemma2", ReadGemma2, kPrefix, {kAttention, kNormsAfter, kMlp}},
       {"gemma3_text", ReadGemma3, kPrefix, {kAttention, kNormsAfter, kMlp}},
@@ -381,7 +370,7 @@ std::span<const HuggingFaceFamily> LlamaLikeFamilies() {
       {"olmo", ReadOlmo, kPrefix, {kAttention, kOneNormEach, kMlp}},
       {"olmo2", ReadOlmo2, kPrefix, {kAttention, kNormsAfter, kMlp}},
       {"olmo3", ReadOlmo3, kPrefix, {kAttention, kNormsAfter, kMlp}},
-      {"olmoe", ReadOlmoe, kPrefix, {kAttention, kOneNormEach, kExperts}},
+      {"olmoe", ReadOlmoe, kPrefix, {kAttention, kOneNormEach, kQwenExperts}},
       {"granite", ReadGranite, kPrefix, {kAttention, kOneNormEach, kMlp}},
       {"granitemoe", ReadGraniteMoe, kPrefix, {kAttention, kOneNormEach, kGraniteExperts}},
       {"smollm3", ReadSmolLm3, kPrefix, {kAttention, kOneNormEach, kMlp}},

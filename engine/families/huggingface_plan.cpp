@@ -13,8 +13,9 @@
 namespace ringside {
 namespace {
 
-std::array<std::span<const HuggingFaceFamily>, 4> AllFamilies() {
-  return {LlamaLikeFamilies(), RecentFamilies(), OlderFamilies(), EncoderDecoderFamilies()};
+std::array<std::span<const HuggingFaceFamily>, 8> AllFamilies() {
+  return {LlamaLikeFamilies(), RecentFamilies(), HybridFamilies(), MambaFamilies(),
+          LatentFamilies(),    GemmaFamilies(),  OlderFamilies(),  EncoderDecoderFamilies()};
 }
 
 std::vector<std::string_view> SupportedTypes() {
@@ -45,7 +46,8 @@ std::string WithLayer(std::string_view name, int64_t layer) {
   return out;
 }
 
-// Old files contain computed buffers, and a copy of a tied head.
+// Old files contain computed buffers, and a copy of a tied head. Layers that share keys and values may have matrices
+// for them.
 void Ignore(std::string_view prefix, std::string_view head, NetworkPlan* plan) {
   if (plan->spec.tied_head) {
     for (const char* name : {"lm_head.weight", "embed_out.weight"}) plan->ignored.push_back(std::string(head) + name);
@@ -55,6 +57,13 @@ void Ignore(std::string_view prefix, std::string_view head, NetworkPlan* plan) {
     plan->ignored.insert(plan->ignored.end(),
                          {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight",
                           "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"});
+  }
+  for (int64_t layer = 0; layer < plan->spec.layers; ++layer) {
+    if (plan->spec.OwnsKeys(layer)) continue;
+    for (const std::string_view name : {"layers.{}.self_attn.k_proj.weight", "layers.{}.self_attn.v_proj.weight",
+                                        "layers.{}.self_attn.k_norm.weight"}) {
+      plan->ignored.push_back(std::string(prefix) + WithLayer(name, layer));
+    }
   }
   for (int64_t layer = 0; layer < plan->spec.layers; ++layer) {
     for (const std::string_view name :
@@ -74,6 +83,7 @@ Status SkipDraftLayers(const ConfigJson& config, std::string_view prefix, Networ
     plan->skipped.push_back(fmt::format("{}layers.{}.", prefix, plan->spec.layers + layer));
   }
   plan->skipped.push_back(fmt::format("{}mtp_", prefix));
+  plan->skipped.emplace_back("mtp.");
   return Status::Ok();
 }
 
@@ -93,27 +103,17 @@ const HuggingFaceFamily* FindHuggingFaceFamily(std::string_view type, std::span<
   for (const auto& families : AllFamilies()) {
     for (const HuggingFaceFamily& family : families) {
       if (family.type != type) continue;
-      const std::string norm = WithLayer(family.rules.back().front().name, 0);
-      if (found == nullptr || PrefixOf(norm, family.prefix, names)) found = &family;
+      const std::string tensor = WithLayer(family.rules.back().front().name, 0), wrapped = "model." + tensor;
+      const bool has = PrefixOf(tensor, family.prefix, names) || std::ranges::any_of(names, [&](std::string_view name) {
+                         return name.ends_with("language_" + wrapped) || name.ends_with("language_model." + tensor);
+                       });
+      if (found == nullptr || has) found = &family;
     }
   }
   return found;
 }
 
-std::vector<TensorRule> RulesOf(const HuggingFaceFamily& family) {
-  std::vector<TensorRule> rules;
-  for (const auto& some : family.rules) {
-    for (const TensorRule& rule : some) {
-      const auto same = std::ranges::find_if(
-          rules, [&](const TensorRule& other) { return other.role == rule.role && other.encoder == rule.encoder; });
-      if (same == rules.end())
-        rules.push_back(rule);
-      else
-        *same = rule;
-    }
-  }
-  return rules;
-}
+std::vector<TensorRule> RulesOf(const HuggingFaceFamily& family) { return JoinRules(family.rules); }
 
 Status CheckArchitecture(const FlatJson& config) {
   ASSIGN_OR_RETURN(const TextConfig text, FindTextConfig(config));

@@ -1,6 +1,8 @@
 // Tensor names and settings that families descended from Llama share.
 #pragma once
 
+#include <functional>
+
 #include "engine/families/huggingface_families.h"
 
 namespace ringside {
@@ -48,6 +50,34 @@ inline constexpr TensorRule kMixtralExperts[] = {
     {TensorRole::kExpertUp, "layers.{}.block_sparse_moe.experts.{e}.w3.weight"},
     {TensorRole::kExpertDown, "layers.{}.block_sparse_moe.experts.{e}.w2.weight"},
 };
+inline constexpr TensorRule kQwenExperts[] = {
+    {TensorRole::kRouter, "layers.{}.mlp.gate.weight"},
+    {TensorRole::kExpertGate, "layers.{}.mlp.experts.{e}.gate_proj.weight"},
+    {TensorRole::kExpertUp, "layers.{}.mlp.experts.{e}.up_proj.weight"},
+    {TensorRole::kExpertDown, "layers.{}.mlp.experts.{e}.down_proj.weight"},
+    {TensorRole::kSharedRouter, "layers.{}.mlp.shared_expert_gate.weight"},
+    {TensorRole::kSharedGate, "layers.{}.mlp.shared_expert.gate_proj.weight"},
+    {TensorRole::kSharedUp, "layers.{}.mlp.shared_expert.up_proj.weight"},
+    {TensorRole::kSharedDown, "layers.{}.mlp.shared_expert.down_proj.weight"},
+};
+inline constexpr TensorRule kGraniteExperts[] = {
+    {TensorRole::kRouter, "layers.{}.block_sparse_moe.router.layer.weight"},
+    {TensorRole::kExpertGateUp, "layers.{}.block_sparse_moe.input_linear.weight"},
+    {TensorRole::kExpertDown, "layers.{}.block_sparse_moe.output_linear.weight"},
+};
+
+inline constexpr TensorRule kExpertsAndShared[] = {
+    {TensorRole::kRouter, "layers.{}.mlp.gate.weight"},
+    {TensorRole::kExpertGate, "layers.{}.mlp.experts.{e}.gate_proj.weight"},
+    {TensorRole::kExpertUp, "layers.{}.mlp.experts.{e}.up_proj.weight"},
+    {TensorRole::kExpertDown, "layers.{}.mlp.experts.{e}.down_proj.weight"},
+    {TensorRole::kCommonGate, "layers.{}.mlp.shared_experts.gate_proj.weight"},
+    {TensorRole::kCommonUp, "layers.{}.mlp.shared_experts.up_proj.weight"},
+    {TensorRole::kCommonDown, "layers.{}.mlp.shared_experts.down_proj.weight"},
+};
+inline constexpr TensorRule kGlmCorrection[] = {
+    {TensorRole::kRouterCorrection, "layers.{}.mlp.gate.e_score_correction_bias"},
+};
 
 inline constexpr std::string_view kPrefix = "model.";
 
@@ -58,5 +88,15 @@ inline bool ThreeOfFour(int64_t layer) { return layer % 4 != 3; }
 
 /// Settings common to all; RMS norms by default.
 Status ReadBase(const ConfigJson& config, ModelSpec* spec);
+/// Granite's: also biases and factors, except the rotations.
+Status ReadGraniteBase(const ConfigJson& config, ModelSpec* spec);
+/// Gives the layers that `is_dense` selects a plain MLP of the width `intermediate_size`; experts and shared experts
+/// are `moe_intermediate_size` wide. `shared_experts`: the key of their number.
+Status ReadWidths(const ConfigJson& config, std::string_view shared_experts,
+                  const std::function<bool(int64_t)>& is_dense, ModelSpec* spec);
+/// ModelSpec::position_scale.
+Status ReadPositionScale(const ConfigJson& config, ModelSpec* spec);
+/// Number of experts and of those used. ERRORS: kInvalidArgument unless every layer has them.
+Status ReadQwenExperts(const ConfigJson& config, ModelSpec* spec);
 
 }  // namespace ringside

@@ -6,10 +6,13 @@
 #include <bit>
 #include <cmath>
 
+#include "base/check.h"
 #include "engine/families/rope_scaling.h"
 
 namespace ringside {
 namespace {
+
+constexpr int64_t kMaxHeadDim = 576;  // limit of the kernels: a latent of 512 and 64 rotated dimensions
 
 Status CheckRange(const char* what, int64_t value, int64_t least, int64_t most) {
   if (value >= least && value <= most) return Status::Ok();
@@ -37,7 +40,145 @@ Status CheckMixture(const ModelSpec& spec) {
   return CheckPositive("scale of expert weights", router.scale);
 }
 
+Status CheckLatent(const ModelSpec& spec) {
+  const LatentAttention& latent = spec.latent;
+  RETURN_IF_ERROR(CheckRange("rank of keys and values", latent.rank, 0, kMaxHeadDim));
+  if (latent.rank == 0) return Status::Ok();
+  RETURN_IF_ERROR(CheckRange("rank of queries", latent.query_rank, 0, 1 << 17));
+  RETURN_IF_ERROR(CheckRange("number of plain dimensions of a head", latent.plain, 1, 1 << 12));
+  RETURN_IF_ERROR(CheckRange("number of dimensions of a value", latent.value, 1, 1 << 12));
+  RETURN_IF_ERROR(CheckPositive("latent norm epsilon", latent.norm_eps));
+  for (const int64_t outputs : {latent.rank, latent.value}) {
+    if (outputs % 16 != 0) {
+      return InvalidArgument(
+          fmt::format("the model's latent attention has {} outputs per head, which is not a multiple of 16", outputs));
+    }
+  }
+  RETURN_IF_ERROR(CheckRange("number of cached key heads", spec.kv_heads, 1, 1));
+  RETURN_IF_ERROR(
+      CheckRange("size of a cached key", spec.head_dim, latent.rank + spec.rotary, latent.rank + spec.rotary));
+  const bool plain = spec.qk_norm == QkNorm::kNone && !spec.fused_qkv && !spec.qkv_bias && !spec.sinks &&
+                     spec.encoder_layers == 0 && spec.rope_pairs != RopePairs::kNone;
+  if (plain) return Status::Ok();
+  return InvalidArgument("the model's latent attention has traits that are supported with plain attention only");
+}
+
+/// A layer that reads another one's keys and values follows it, and has its sizes.
+Status CheckLayerHeads(const ModelSpec& spec) {
+  for (int64_t layer = 0; layer < std::ssize(spec.layer_traits); ++layer) {
+    const LayerTraits traits = spec.Layer(layer);
+    RETURN_IF_ERROR(CheckRange("number of key and value heads of a layer", traits.kv_heads, 0, spec.heads));
+    RETURN_IF_ERROR(CheckRange("head size of a layer", traits.head_dim, 0, kMaxHeadDim));
+    const auto [kv_heads, head_dim] = spec.KvSizes(layer);
+    if (head_dim % 2 != 0 || spec.heads % kv_heads != 0) {
+      return InvalidArgument(
+          fmt::format("the model's layer {} has {} key and value heads of {} dimensions for {} heads", layer, kv_heads,
+                      head_dim, spec.heads));
+    }
+    const int64_t of = traits.keys_of;
+    if (of == -1) continue;
+    const bool earlier = of >= 0 && of < layer && spec.IsAttention(of) && spec.OwnsKeys(of);
+    if (!earlier || !(spec.KvSizes(of) == KvLayer{kv_heads, head_dim})) {
+      return InvalidArgument(
+          fmt::format("the model's layer {} cannot read the keys and values of layer {}", layer, of));
+    }
+  }
+  const bool special = !spec.varied_layers().empty() || spec.shares_keys() || spec.value_norm;
+  const bool plain = !spec.fused_qkv && !spec.qkv_bias && spec.latent.rank == 0 && spec.encoder_layers == 0 &&
+                     spec.qk_norm != QkNorm::kRows && spec.qk_norm != QkNorm::kRotatedHeads;
+  if (!special || plain) return Status::Ok();
+  return InvalidArgument("the model's layers differ in traits that are supported for equal layers only");
+}
+
+Status CheckLayerInputs(const ModelSpec& spec) {
+  RETURN_IF_ERROR(CheckRange("width of per-layer inputs", spec.layer_inputs, 0, 1 << 14));
+  if (spec.layer_inputs == 0) return Status::Ok();
+  RETURN_IF_ERROR(CheckRange("vocabulary size of per-layer inputs", spec.layer_input_vocab, 1, 1 << 24));
+  if (spec.norm_after) return Status::Ok();
+  return InvalidArgument("the model has per-layer inputs without norms after attention and MLP");
+}
+
+Status CheckRecurrence(const ModelSpec& spec) {
+  const RecurrenceShape& sizes = spec.recurrence;
+  for (const LayerTraits& layer : spec.layer_traits) CHECK(!IsRecurrent(layer.mixer) || layer.mixer == sizes.mixer);
+  if (spec.attention_layers() == 0) {
+    return InvalidArgument("the model has no layer with attention, which is not supported");
+  }
+  if (spec.state().empty()) return Status::Ok();
+  RETURN_IF_ERROR(CheckRange("convolution's size", sizes.kernel, 2, RecurrenceShape::kMaxKernel));
+  if (sizes.mixer == Mixer::kConvolution) return Status::Ok();
+  RETURN_IF_ERROR(CheckRange("number of recurrent key heads", sizes.key_heads, 1, 1024));
+  RETURN_IF_ERROR(CheckRange("number of recurrent value heads", sizes.value_heads, 1, 1024));
+  RETURN_IF_ERROR(CheckRange("recurrent key size", sizes.key_size, 1, RecurrenceShape::kMaxSize));
+  RETURN_IF_ERROR(CheckRange("recurrent value size", sizes.value_size, 1, RecurrenceShape::kMaxSize));
+  if (sizes.value_heads % sizes.key_heads != 0) {
+    return InvalidArgument(fmt::format("the model's {} recurrent value heads are not a multiple of its {} key heads",
+                                       sizes.value_heads, sizes.key_heads));
+  }
+  if (spec.recurrent_groups != 0 && sizes.value_heads % spec.recurrent_groups != 0) {
+    return InvalidArgument(fmt::format("the model's {} recurrent value heads are not a multiple of its {} groups",
+                                       sizes.value_heads, spec.recurrent_groups));
+  }
+  if (sizes.value_size % 16 != 0) {
+    return InvalidArgument(
+        fmt::format("the model's recurrent value size is {}, which is not a multiple of 16", sizes.value_size));
+  }
+  return Status::Ok();
+}
+
 }  // namespace
+
+int64_t ModelSpec::KvIndex(int64_t layer) const {
+  const int64_t source = layer == layers || OwnsKeys(layer) ? layer : Layer(layer).keys_of;
+  int64_t count = 0;
+  for (int64_t before = 0; before < source; ++before) count += IsAttention(before) && OwnsKeys(before) ? 1 : 0;
+  return count;
+}
+
+int64_t ModelSpec::attention_layers() const { return KvIndex(layers); }
+
+std::vector<KvLayer> ModelSpec::varied_layers() const {
+  std::vector<KvLayer> sizes;
+  bool varied = false;
+  for (int64_t layer = 0; layer < layers; ++layer) {
+    if (!IsAttention(layer) || !OwnsKeys(layer)) continue;
+    sizes.push_back(KvSizes(layer));
+    varied = varied || !(sizes.back() == KvLayer{kv_heads, head_dim});
+  }
+  if (!varied) sizes.clear();
+  return sizes;
+}
+
+bool ModelSpec::shares_keys() const {
+  return std::ranges::any_of(layer_traits, [](const LayerTraits& layer) { return layer.keys_of >= 0; });
+}
+
+int64_t ModelSpec::Widest(int64_t (ModelSpec::*columns)(int64_t layer) const) const {
+  int64_t widest = 0;
+  for (int64_t layer = 0; layer < layers; ++layer) widest = std::max(widest, (this->*columns)(layer));
+  return widest;
+}
+
+StateShape ModelSpec::state() const {
+  int64_t count = 0;
+  for (int64_t layer = 0; layer < layers; ++layer) count += IsRecurrent(Layer(layer).mixer) ? 1 : 0;
+  return recurrence.StateOf(count);
+}
+
+// What the convolution takes, the gate of the result, weights and rates; or three parts of the stream's width.
+int64_t ModelSpec::recurrent_columns() const {
+  const RecurrenceShape& sizes = recurrence;
+  switch (sizes.mixer) {
+    case Mixer::kDeltaNet:
+      return sizes.channels() + sizes.values() + 2 * sizes.value_heads;
+    case Mixer::kMamba2:
+      return sizes.channels() + sizes.values() + sizes.value_heads;
+    case Mixer::kConvolution:
+      return 3 * sizes.channels();
+    default:
+      return 0;
+  }
+}
 
 float ModelSpec::score_scale() const {
   return query_scale != 0 ? query_scale : static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim)));
@@ -86,6 +227,7 @@ std::vector<float> ModelSpec::DistanceBiases(const std::vector<float>& biases, b
 int64_t ModelSpec::widest_window() const {
   int64_t widest = 0;
   for (int64_t layer = 0; layer < layers; ++layer) {
+    if (!IsAttention(layer)) continue;
     if (Layer(layer).window == 0) return 0;
     widest = std::max(widest, Layer(layer).window);
   }
@@ -99,12 +241,14 @@ int64_t ModelSpec::widest_dense() const {
 }
 
 int64_t ModelSpec::layer_weights() const {
-  int64_t mlps = 0;  // rows of all layers' matrices
+  int64_t mlps = 0, mixers = 0;  // rows of all layers' matrices
   for (int64_t layer = 0; layer < layers; ++layer) {
+    if (IsAttention(layer)) mixers += qkv_columns(layer) + gate_columns(layer) + value_columns(layer);
+    if (IsRecurrent(Layer(layer).mixer)) mixers += recurrent_columns() + recurrent_outputs();
     mlps += MlpInColumns(DenseColumns(layer)) + DenseColumns(layer);
-    if (IsMixture(layer)) mlps += experts_used * 3 * ffn + 3 * shared_ffn + experts;
+    if (IsMixture(layer)) mlps += experts_used * (MlpInColumns(ffn) + ffn) + 3 * shared_ffn + experts;
   }
-  return hidden * (layers * (qkv_columns() + heads * head_dim) + mlps);
+  return hidden * (mixers + mlps);
 }
 
 int64_t ModelSpec::context() const {
@@ -126,7 +270,7 @@ Status ValidateSpec(const ModelSpec& spec) {
   RETURN_IF_ERROR(CheckRange("size of embeddings", spec.embedded, 0, 1 << 17));
   RETURN_IF_ERROR(CheckRange("number of heads", spec.heads, 1, 4096));
   RETURN_IF_ERROR(CheckRange("number of key and value heads", spec.kv_heads, 1, spec.heads));
-  RETURN_IF_ERROR(CheckRange("head size", spec.head_dim, 1, 256));  // limit of the kernels
+  RETURN_IF_ERROR(CheckRange("head size", spec.head_dim, 1, spec.latent.rank > 0 ? kMaxHeadDim : 256));
   RETURN_IF_ERROR(CheckRange("feed-forward size", spec.ffn, 1, 1 << 20));
   RETURN_IF_ERROR(CheckRange("vocabulary size", spec.vocab, 1, 1 << 24));
   RETURN_IF_ERROR(CheckRange("trained context", spec.trained_context, 1, int64_t{1} << 31));
@@ -138,10 +282,12 @@ Status ValidateSpec(const ModelSpec& spec) {
     RETURN_IF_ERROR(CheckRange("number of layer types", traits, spec.layers, spec.layers));
   }
   RETURN_IF_ERROR(CheckMixture(spec));
+  RETURN_IF_ERROR(CheckLatent(spec));
+  RETURN_IF_ERROR(CheckRecurrence(spec));
   if (spec.activation == Activation::kXielu && (spec.gated || spec.experts > 0)) {
     return InvalidArgument("the model's gated MLP has the activation xIELU, which is not supported");
   }
-  if (spec.norm_after && spec.experts > 0) {
+  if (spec.norm_after && spec.experts > 0 && !spec.separate_experts) {
     return InvalidArgument("the model has norms after a mixture of experts, which are not supported");
   }
   RETURN_IF_ERROR(CheckPositive("norm epsilon", spec.norm_eps));
@@ -169,13 +315,16 @@ Status ValidateSpec(const ModelSpec& spec) {
     return InvalidArgument(fmt::format("the model's {} heads are not a multiple of its {} key and value heads",
                                        spec.heads, spec.kv_heads));
   }
+  RETURN_IF_ERROR(CheckLayerHeads(spec));
+  RETURN_IF_ERROR(CheckLayerInputs(spec));
   if (spec.sinusoidal_positions) {  // computed, so no file size bounds it
     RETURN_IF_ERROR(CheckRange("trained context", spec.trained_context, 1, (int64_t{1} << 26) / spec.hidden));
   }
   if (spec.rope_pairs == RopePairs::kNone) {
     RETURN_IF_ERROR(CheckRange("number of rotated dimensions", spec.rotary, 0, 0));
   } else {
-    RETURN_IF_ERROR(CheckRange("number of rotated dimensions", spec.rotary, 2, spec.head_dim));
+    const int64_t most = spec.varied_layers().empty() ? spec.head_dim : kMaxHeadDim;
+    RETURN_IF_ERROR(CheckRange("number of rotated dimensions", spec.rotary, 2, most));
     if (spec.rotary % 2 != 0) {
       return InvalidArgument(fmt::format("the model's number of rotated dimensions is {}, an odd number", spec.rotary));
     }

@@ -58,6 +58,21 @@ Status UnsupportedArchitecture(std::string_view architecture, std::span<const st
       fmt::format("architecture '{}' is not supported; these are: {}", architecture, fmt::join(supported, ", ")));
 }
 
+std::vector<TensorRule> JoinRules(std::span<const std::span<const TensorRule>> parts) {
+  std::vector<TensorRule> rules;
+  for (const auto& part : parts) {
+    for (const TensorRule& rule : part) {
+      const auto same = std::ranges::find_if(
+          rules, [&](const TensorRule& other) { return other.role == rule.role && other.encoder == rule.encoder; });
+      if (same == rules.end())
+        rules.push_back(rule);
+      else
+        *same = rule;
+    }
+  }
+  return rules;
+}
+
 void PlanTensors(std::span<const TensorRule> rules, std::string_view prefix, NetworkPlan* plan, std::string_view head) {
   const Prefixes prefixes{prefix, head};
   PlanPart(rules, prefixes, false, plan->spec.layers, plan);

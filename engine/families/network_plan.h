@@ -17,9 +17,11 @@ namespace ringside {
 
 /// Order of a tensor's outputs in a file.
 enum class RowOrder {
-  kPlain,        // network order
-  kByGroup,      // kQkv: the queries of one key/value head, its key, its value; then the next head (GPT-NeoX)
-  kAlternating,  // kExpertGateUp: gate, up, gate, up (gpt-oss)
+  kPlain,          // network order
+  kByGroup,        // kQkv: the queries of one key/value head, its key, its value; then the next head (GPT-NeoX)
+  kAlternating,    // kExpertGateUp: gate, up, gate, up (gpt-oss)
+  kQueryThenGate,  // kQuery: a head's query, its gate; then the next head (Qwen3-Next)
+  kByKeyHead,      // kRecurrentQkvGate, kRecurrentBetaRates: the rows of one key head; then the next head (Qwen3-Next)
 };
 
 struct PlannedTensor {
@@ -69,6 +71,9 @@ struct TensorRule {
 constexpr TensorRule OfEncoder(TensorRole role, std::string_view name) {
   return {role, name, false, RowOrder::kPlain, true};
 }
+
+/// All rules; a later rule of a role replaces the earlier one.
+std::vector<TensorRule> JoinRules(std::span<const std::span<const TensorRule>> parts);
 
 /// Adds the tensors of plan->spec, by the rules that apply to it: first global ones, then layer by layer in the order
 /// of the rules, in which they are loaded (and placed on a device); then an encoder's. `head`: the head's prefix.

@@ -12,6 +12,7 @@ namespace {
 
 constexpr JsonLimits kLimits{.bytes = 32 << 20, .depth = 16, .values = 1 << 20, .unique_names = true};
 constexpr size_t kMaxPathBytes = 1 << 12;
+constexpr size_t kMaxRetryBytes = 1 << 20;
 
 // Stops the reader with the reason in `error`.
 class Flattener final : public JsonHandler {
@@ -89,6 +90,30 @@ class Flattener final : public JsonHandler {
   std::string path_, error_;
 };
 
+/// Python writes infinities and NaN as words that JSON lacks: null instead.
+std::string WithoutBareWords(std::string_view text) {
+  std::string out;
+  bool quoted = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const std::string_view rest = text.substr(i);
+    if (!quoted) {
+      for (const std::string_view word : {"-Infinity", "Infinity", "NaN"}) {
+        if (!rest.starts_with(word)) continue;
+        out += "null";
+        i += word.size();
+        break;
+      }
+      if (i == text.size()) break;
+    }
+    if (quoted && text[i] == '\\' && i + 1 < text.size())
+      out += text[i++];
+    else if (text[i] == '"')
+      quoted = !quoted;
+    out += text[i];
+  }
+  return out;
+}
+
 }  // namespace
 
 Result<FlatJson> FlatJson::Parse(std::string_view text, const std::string& source) {
@@ -96,6 +121,9 @@ Result<FlatJson> FlatJson::Parse(std::string_view text, const std::string& sourc
   Flattener flattener(&out.values_);
   const JsonFault fault = ReadJson(text, kLimits, flattener);
   if (fault.ok()) return out;
+  if (fault.kind == JsonFault::Kind::kSyntax && text.size() <= kMaxRetryBytes) {
+    if (const std::string clean = WithoutBareWords(text); clean != text) return Parse(clean, source);
+  }
   if (fault.kind == JsonFault::Kind::kStopped) return Corruption(fmt::format("{}: {}", source, flattener.error()));
   const char* invalid = fault.kind == JsonFault::Kind::kSyntax ? "invalid JSON " : "";
   return Corruption(fmt::format("{}: {}{}", source, invalid, fault.message));

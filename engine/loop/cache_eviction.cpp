@@ -103,7 +103,7 @@ Slot* CacheEviction::NextToWriteBack() const {
     // Write back only if it fits without an eviction: otherwise it would itself be evicted soon.
     const Ring& ring = cache->ring();
     const int64_t rows = ring.next() - (cache->snapshot() == 0 ? 0 : ring.unchanged());
-    if (std::min(rows, ring.window().pinned + ring.rows()) * row_bytes > room) continue;
+    if (shape.state.bytes() + std::min(rows, ring.window().pinned + ring.rows()) * row_bytes > room) continue;
     if (next == nullptr || slot->write_back_ns < next->write_back_ns) next = slot;
   }
   return next;

@@ -21,7 +21,8 @@ void CacheFetches::Request(Slot& slot, const TurnRequest& request) {
   }
   const auto length = static_cast<int64_t>(request.tokens.size());
   const int64_t reach = layers_ * (request.window.memory_len - 1);
-  const auto plan = sequences_.PlanFetch(request.owner, std::min(length, request.window.pinned + reach + 1));
+  const int64_t replayed = recurrent_ ? length : std::min(length, request.window.pinned + reach + 1);
+  const auto plan = sequences_.PlanFetch(request.owner, replayed);
   if (plan.stored) slot.sequence->MarkKnown();  // it was computed once
   if (!plan.ask) {
     slot.fetch->answer.emplace(NotFound("not asked for"));
@@ -97,9 +98,23 @@ void CacheFetches::Cancel(Slot& slot) {
   slot.fetch.reset();
 }
 
-std::optional<double> CacheFetches::Restore(Slot& slot, const TurnRequest& request) {
+std::optional<double> CacheFetches::Restore(Slot& slot, const TurnRequest& request, int64_t wanted) {
   if (!slot.fetch || slot.fetch->ticket == 0 || !slot.fetch->answer) return std::nullopt;
-  return sequences_.Restore(*slot.fetch->answer, request.window, request.adapter, *slot.sequence);
+  return sequences_.Restore(*slot.fetch->answer, request.window, request.adapter, wanted, *slot.sequence);
+}
+
+bool CacheFetches::HasLongerCopy(const Slot& slot, const RunningTurn& turn) const {
+  constexpr int64_t kMinFetchedTokens = 256;
+  if (storage_.tiers == nullptr || slot.turn != nullptr || !slot.filled() || slot.eviction != EvictionMode::kNo) {
+    return false;
+  }
+  const KvCache& cache = *slot.sequence->cache();
+  if (!cache.state().used() || slot.owner != turn.request().owner || sequences_.Saves(&cache)) return false;
+  const TimelineView timeline = turn.timeline();
+  const int64_t own = slot.sequence->SharedPrefix(timeline, turn.max_reusable());
+  const int64_t stored = cache.StoredFloor(slot.sequence->CommonTokens(timeline, turn.max_reusable()));
+  return stored >= own + kMinFetchedTokens && cache.ring().CanRollBack(stored) &&
+         sequences_.PlanFetch(slot.owner, stored - own).ask;
 }
 
 bool CacheFetches::HasSourceInSlot(const TurnRequest& request) const {

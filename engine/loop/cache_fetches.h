@@ -21,11 +21,12 @@ class CacheFetches {
  public:
   /// Receives an answer of the tiers. THREAD: any; it may be called after the engine has ended.
   using Deliver = std::function<void(FetchedMessage)>;
-  /// `layers`: the network's. Counts in `counts`. REQUIRES: all references outlive it.
-  CacheFetches(const EngineStorage& storage, int64_t layers, const Clock& clock, SlotTable& slots, TurnQueue& queue,
-               SequenceStorage& sequences, EngineStats* counts, Deliver deliver)
+  /// Counts in `counts`. REQUIRES: all references outlive it.
+  CacheFetches(const EngineStorage& storage, const NetworkShape& network, const Clock& clock, SlotTable& slots,
+               TurnQueue& queue, SequenceStorage& sequences, EngineStats* counts, Deliver deliver)
       : storage_(storage),
-        layers_(layers),
+        layers_(network.layers),
+        recurrent_(!network.state.empty()),
         clock_(clock),
         slots_(slots),
         queue_(queue),
@@ -44,9 +45,12 @@ class CacheFetches {
   /// Cancels the pending fetch.
   void Cancel(Slot& slot);
   /// Starts to load the answer into the timeline's empty cache; returns the time since the request. nullopt if there is
-  /// none, or if it is unusable.
-  std::optional<double> Restore(Slot& slot, const TurnRequest& request);
+  /// none, or if it is unusable. `wanted`: the position at which the turn continues.
+  std::optional<double> Restore(Slot& slot, const TurnRequest& request, int64_t wanted);
 
+  /// True if the tiers' copy of the timeline's cache continues the turn much later than the cache in its slot, because
+  /// it has older boundaries of the recurrent state, and loading it takes less time.
+  bool HasLongerCopy(const Slot& slot, const RunningTurn& turn) const;
   /// True if the timeline that it was forked from is in a slot.
   bool HasSourceInSlot(const TurnRequest& request) const;
   /// Gives the new owner a copy of the timeline's cache.
@@ -71,6 +75,7 @@ class CacheFetches {
 
   const EngineStorage& storage_;
   const int64_t layers_;
+  const bool recurrent_;
   const Clock& clock_;
   SlotTable& slots_;
   TurnQueue& queue_;

@@ -34,7 +34,7 @@ EngineLoop::EngineLoop(Network& network, const Tokenizer& tokenizer, const Engin
       queue_(options_.queue_limit, slots_.pool().slots(), clock_),
       sequences_(storage_, network_.memory(), clock_, &counts_),
       steps_(network_, options_, clock_, slots_, sequences_, queue_.served(), &counts_),
-      fetches_(storage_, network_.shape().layers, clock_, slots_, queue_, sequences_, &counts_,
+      fetches_(storage_, network_.shape(), clock_, slots_, queue_, sequences_, &counts_,
                [inbox = inbox_](FetchedMessage message) { inbox->PushUrgent(std::move(message)); }),
       eviction_(storage_, clock_, slots_, queue_, fetches_, sequences_, &counts_,
                 [this] {

@@ -42,7 +42,7 @@ class PrefixSharing {
  private:
   /// Number of the turn's first tokens that can be copied from the other slot.
   int64_t SharedTokensWith(const Slot& other, const Slot& slot, const RunningTurn& turn) const;
-  /// Number of the turn's first tokens in the tiers' answer.
+  /// Number of the turn's first tokens in the tiers' answer, up to a position at which the cache can continue.
   int64_t StoredTokens(const Slot& slot, const RunningTurn& turn) const;
   /// Number of the turn's first tokens that `other` computes and has not computed yet; 0 = none.
   int64_t PromisedTokens(const RunningTurn& other, const RunningTurn& turn) const;

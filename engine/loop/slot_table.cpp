@@ -15,7 +15,7 @@ int64_t BeamBytes(const KvPool& pool, int64_t max_tokens) { return BranchBytes(p
 
 SlotTable::SlotTable(KvPool pool, const NetworkShape& network, const EngineOptions& options, TieredStore* tiers)
     : pool_(std::move(pool)),
-      has_branches_(network.branches && pool_.slots() > 1),
+      has_branches_(network.branches && network.state.empty() && pool_.slots() > 1),
       encodes_(network.encodes),
       layers_(network.layers),
       rebuild_windows_(options.rebuild_windows),
@@ -147,7 +147,9 @@ int64_t SlotTable::EvictingSlots() const { return std::ranges::count_if(cached_,
 
 int64_t SlotTable::RowsBytes(const KvCache& cache) const {
   const Ring& ring = cache.ring();
-  return std::min(ring.next(), ring.window().pinned + ring.rows()) * (pool_.shape().tile_bytes() / KvShape::kTile);
+  const KvShape& shape = pool_.shape();
+  return shape.state.bytes() +
+         std::min(ring.next(), ring.window().pinned + ring.rows()) * (shape.tile_bytes() / KvShape::kTile);
 }
 
 bool SlotTable::IsScarce() const {

@@ -93,7 +93,7 @@ class SlotTable {
   /// Memory of caches being evicted, and their number.
   int64_t EvictingBytes() const;
   int64_t EvictingSlots() const;
-  /// Bytes of a copy of all rows of a cache.
+  /// Bytes of a copy of all rows and the recurrent state of a cache.
   int64_t RowsBytes(const KvCache& cache) const;
   /// True if slots or memory are so scarce that idle caches should be written back.
   bool IsScarce() const;

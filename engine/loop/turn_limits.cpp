@@ -102,6 +102,10 @@ Status TurnLimits::CheckEmbedded(const TurnRequest& request) const {
 Status TurnLimits::CheckBeams(TurnRequest& request) const {
   const BeamParams& beams = request.sampling.beams;
   if (!beams.searches() || request.max_tokens == 0) return Status::Ok();
+  if (!shape_.state.empty()) {
+    return InvalidArgument("beam search is not available for a model with recurrent layers", "beam_width",
+                           "unsupported_value");
+  }
   if (!shape_.branches) {
     return InvalidArgument("beam search needs a network on one device, without an encoder", "beam_width",
                            "unsupported_value");

@@ -46,10 +46,23 @@ Decoder::Decoder(Backend& backend, const ModelSpec& spec, const Shard& shard, st
       stream_scratch_{.columns = spec.hidden},
       normed_{.columns = spec.hidden, .dtype = backend.activation_dtype()},
       mlp_normed_{.columns = spec.parallel && !spec.shared_norm ? spec.hidden : 0, .dtype = backend.activation_dtype()},
-      qkv_{.columns = own_.qkv_columns(), .dtype = backend.activation_dtype()},
-      attended_{.columns = own_.heads * own_.head_dim, .dtype = backend.activation_dtype()},
+      qkv_{.columns = std::max(own_.Widest(&ModelSpec::gate_columns) + own_.Widest(&ModelSpec::qkv_columns),
+                               own_.recurrent_columns()),
+           .dtype = backend.activation_dtype()},
+      attended_{.columns = std::max(own_.Widest(&ModelSpec::attended_columns), own_.recurrent_outputs()),
+                .dtype = backend.activation_dtype()},
+      latent_{
+          .query_latents = {.columns = spec.latent.query_rank, .dtype = backend.activation_dtype()},
+          .queries = {.columns = spec.latent.rank > 0 ? own_.query_columns() : 0, .dtype = backend.activation_dtype()},
+          .expanded = {.columns = spec.latent.rank > 0 ? own_.value_columns() : 0,
+                       .dtype = backend.activation_dtype()}},
+      mixed_{.columns = own_.recurrence.mixed_columns()},
       mlp_in_{.columns = own_.MlpInColumns(own_.widest_dense()), .dtype = backend.activation_dtype()},
       mlp_mid_{.columns = spec.gated ? own_.widest_dense() : 0, .dtype = backend.activation_dtype()},
+      experts_{.columns = spec.separate_experts ? spec.hidden : 0},
+      layer_inputs_{.all = {.columns = spec.layers * spec.layer_inputs},
+                    .projected = {.columns = spec.layers * spec.layer_inputs},
+                    .gate = {.columns = spec.layer_inputs}},
       router_{.columns = spec.experts + (spec.shared_ffn > 0 ? 1 : 0)},
       part_{.columns = shard.whole() && !spec.norm_after ? 0 : spec.hidden},
       wanted_{.columns = spec.hidden},
@@ -71,8 +84,10 @@ Result<Tensor> Decoder::Scratch::Rows(Backend& backend, int64_t rows, int64_t wi
 
 Status Decoder::Reserve(int64_t rows) {
   const int64_t together = LargestMicroBatch(rows, shard_.stages, backend_.saturating_rows());
-  for (Scratch* scratch : {&stream_scratch_, &normed_, &mlp_normed_, &qkv_, &attended_, &mlp_in_, &mlp_mid_, &router_,
-                           &part_, &low_rank_, &embedded_}) {
+  for (Scratch* scratch :
+       {&stream_scratch_, &normed_, &mlp_normed_, &qkv_, &attended_, &latent_.query_latents, &latent_.queries,
+        &latent_.expanded, &mixed_, &mlp_in_, &mlp_mid_, &experts_, &layer_inputs_.all, &layer_inputs_.projected,
+        &layer_inputs_.gate, &router_, &part_, &low_rank_, &embedded_}) {
     RETURN_IF_ERROR(scratch->Rows(backend_, together).status());
   }
   if (own_.encoder_layers > 0) {
@@ -155,33 +170,44 @@ void Decoder::AddAdapted(Tensor x, int64_t layer, AdaptedPart part, Tensor y) {
                        .step = attention_step_});
 }
 
-void Decoder::Attend(Tensor x, const LayerWeights& w, const AttentionArgs& step) {
-  const int64_t queries = own_.heads * own_.head_dim, keys = own_.kv_heads * own_.head_dim;
-  AttentionArgs args = step;
-  args.qkv = qkv_.Rows(backend_, x.rows).value();
-  args.out = attended_.Rows(backend_, x.rows).value();
+void Decoder::Attend(Tensor x, const LayerWeights& w, const LayerStep& step) {
+  const auto [kv_heads, head_dim] = own_.KvSizes(step.layer);
+  const bool owns = own_.OwnsKeys(step.layer);
+  const int64_t queries = own_.heads * head_dim, keys = owns ? kv_heads * head_dim : 0, columns = queries + 2 * keys;
+  const int64_t gates = own_.gate_columns(step.layer);
+  const Tensor projected = qkv_.Rows(backend_, x.rows, gates + columns).value();
+  AttentionArgs args = step.attention;
+  args.qkv = projected.Columns(gates, columns);
+  args.out = attended_.Rows(backend_, x.rows, queries).value();
   args.scores.sinks = w.sinks.data();
   args.query_weights = w.query_weights.data();
+  std::vector<const Weight*> weights = Pointers(w.qkv);
+  if (own_.Layer(step.layer).keys_are_values) weights.push_back(weights.back());
   backend_.Linear({.x = x,
-                   .weights = Pointers(w.qkv),
+                   .weights = weights,
                    .bias = w.qkv_bias.data(),
-                   .y = args.qkv,
+                   .y = projected,
                    .rounded_bias = w.qkv_bias.rounded.data.data()});
-  AddAdapted(x, step.layer, AdaptedPart::kQkv, args.qkv);
+  AddAdapted(x, step.layer, AdaptedPart::kQkv, projected);
   if (own_.qk_norm != QkNorm::kNone) {
     const bool each = own_.qk_norm != QkNorm::kRows;
     backend_.RmsNormHeads(args.qkv.Columns(0, queries), each ? own_.heads : 1, w.query_norm.data(), own_.norm_eps);
-    backend_.RmsNormHeads(args.qkv.Columns(queries, keys), each ? own_.kv_heads : 1, w.key_norm.data(), own_.norm_eps);
+    const Tensor own_keys = args.qkv.Columns(queries, keys);
+    if (owns) backend_.RmsNormHeads(own_keys, each ? kv_heads : 1, w.key_norm.data(), own_.norm_eps);
+  }
+  if (own_.value_norm && owns) {
+    backend_.RmsNormHeads(args.qkv.Columns(queries + keys, keys), kv_heads, weights_.ones.data(), own_.norm_eps);
   }
   backend_.Attention(args);
+  if (own_.query_gate) backend_.Gate(projected.Columns(0, gates), GateKind::kSigmoid, args.out);
   AddToStream(args.out,
               {w.attention_out, w.attention_out_bias, w.attention_post_norm, step.layer, AdaptedPart::kAttentionOut});
 }
 
-void Decoder::AttendToInput(const LayerWeights& w, const AttentionArgs& step) {
+void Decoder::AttendToInput(const LayerWeights& w, const LayerStep& step) {
   const Tensor x = NormedStream(w.cross_norm, none_, normed_);
   const int64_t columns = own_.heads * own_.head_dim;
-  AttentionArgs args = step;
+  AttentionArgs args = step.attention;
   args.qkv = qkv_.Rows(backend_, x.rows).value().Columns(0, columns);
   args.out = attended_.Rows(backend_, x.rows).value();
   args.scores = {.scale = own_.score_scale()};
@@ -192,7 +218,7 @@ void Decoder::AttendToInput(const LayerWeights& w, const AttentionArgs& step) {
   AddToStream(args.out, {w.cross_out, none_, none_, step.layer, AdaptedPart::kAttentionOut});
 }
 
-void Decoder::Mlp(Tensor x, const LayerWeights& w, int64_t layer) {
+Tensor Decoder::MlpHidden(Tensor x, const LayerWeights& w, int64_t layer) {
   const int64_t width = w.mlp_out.cols;
   const Tensor mlp_in = mlp_in_.Rows(backend_, x.rows, own_.MlpInColumns(width)).value();
   backend_.Linear({.x = x,
@@ -210,14 +236,23 @@ void Decoder::Mlp(Tensor x, const LayerWeights& w, int64_t layer) {
   } else {
     backend_.Activate(mlp_mid, own_.activation);
   }
-  AddToStream(mlp_mid, {w.mlp_out, w.mlp_out_bias, w.mlp_post_norm, layer, AdaptedPart::kMlpOut});
+  return mlp_mid;
 }
 
-void Decoder::Experts(Tensor x, const LayerWeights& w) {
-  RouterTraits traits = own_.router;
-  traits.correction = w.router_correction.data();
+void Decoder::Mlp(Tensor x, const LayerWeights& w, int64_t layer) {
+  AddToStream(MlpHidden(x, w, layer), {w.mlp_out, w.mlp_out_bias, w.mlp_post_norm, layer, AdaptedPart::kMlpOut});
+}
+
+Tensor Decoder::RouterLogits(Tensor x, const LayerWeights& w) {
   const Tensor router = router_.Rows(backend_, x.rows).value();
   backend_.Linear({.x = x, .weights = Pointers(w.router), .bias = w.router_bias.data(), .y = router});
+  return router;
+}
+
+void Decoder::Experts(Tensor x, Tensor router, const LayerWeights& w, Tensor y, bool accumulate) {
+  RouterTraits traits = own_.router;
+  traits.correction = w.router_correction.data();
+  traits.scales = w.separate.router_scales.data();
   backend_.Experts({.x = x,
                     .router = router,
                     .experts = w.expert_list,
@@ -227,24 +262,37 @@ void Decoder::Experts(Tensor x, const LayerWeights& w) {
                     .shared = own_.shared_ffn > 0,
                     .traits = traits,
                     .activation = own_.activation,
-                    .y = stream_});
+                    .y = y,
+                    .accumulate = accumulate});
 }
 
 // The block of every family: x += Attention(Norm(x)); x += Mlp(Norm(x)) (Vaswani et al. 2017, pre-norm), with optional
 // output norms; x = Norm(x + Attention(x)) (post-norm); or x += Attention(Norm(x)) + Mlp(Norm(x)) (GPT-J, Wang and
 // Komatsuzaki 2021).
-void Decoder::Block(const LayerWeights& w, const AttentionArgs& step) {
+void Decoder::Block(const LayerWeights& w, const LayerStep& step) {
   const bool sums = own_.norm_sums;
-  const Tensor normed = sums ? stream_ : NormedStream(w.attention_norm, w.attention_norm_bias, normed_);
+  const bool mixes = step.mixer != Mixer::kNone, has_mlp = !w.mlp_in.empty() || !w.expert_list.empty();
+  const Tensor normed = sums || !mixes ? stream_ : NormedStream(w.attention_norm, w.attention_norm_bias, normed_);
   Tensor input = normed;  // input of the MLP
   if (own_.parallel && !own_.shared_norm) input = NormedStream(w.mlp_norm, w.mlp_norm_bias, mlp_normed_);
-  Attend(normed, w, step);
+  if (IsRecurrent(step.mixer))
+    Recur(normed, w, step);
+  else if (own_.latent.rank > 0)
+    AttendLatent(normed, w, step);
+  else if (mixes)
+    Attend(normed, w, step);
   if (sums) Norm(stream_, w.attention_norm, w.attention_norm_bias, stream_);
   if (w.cross_query.rows > 0) AttendToInput(w, step);
-  if (!own_.parallel && !sums) input = NormedStream(w.mlp_norm, w.mlp_norm_bias, normed_);
-  if (!w.mlp_in.empty()) Mlp(input, w, step.layer);
-  if (!w.expert_list.empty()) Experts(input, w);
+  if (has_mlp && !own_.parallel && !sums) input = NormedStream(w.mlp_norm, w.mlp_norm_bias, normed_);
+  const bool mixture = !w.expert_list.empty();
+  if (mixture && own_.separate_experts)
+    MlpAndExperts(w, step.layer);
+  else if (!w.mlp_in.empty())
+    Mlp(input, w, step.layer);
+  if (mixture && !own_.separate_experts) Experts(input, RouterLogits(input, w), w, stream_, true);
   if (sums) Norm(stream_, w.mlp_norm, w.mlp_norm_bias, stream_);
+  if (own_.layer_inputs > 0) AddLayerInput(w, step.layer);
+  if (own_.layer_scalar) backend_.Scale(stream_, w.scalar);
 }
 
 void Decoder::Run(const StepPlan& plan, const KvShape& shape, std::span<const AttentionSegment> segments) {
@@ -332,23 +380,23 @@ void Decoder::Encode(const StepPlan::EncoderInput& input, const KvShape& shape) 
   AttentionSegment segment{
       .rows = rows, .pinned = rows, .first_live = first_live.data(), .slab = encoder_cache_.data()};
   const ScoreTraits scores{.scale = own_.score_scale(), .biases = encoder.biases.data(), .bias_reach = own_.bias_reach};
-  AttentionArgs attention{.shape = own,
-                          .heads = own_.heads,
-                          .scores = scores,
-                          .seen = VisibleKeys::kPinned,
-                          .segments = {&segment, 1},
-                          .step = ++attention_step_};
+  const LayerStep step{.attention = {.shape = own,
+                                     .heads = own_.heads,
+                                     .scores = scores,
+                                     .seen = VisibleKeys::kPinned,
+                                     .segments = {&segment, 1},
+                                     .step = ++attention_step_}};
   stream_ = stream_scratch_.Rows(backend_, rows).value();
   adapters_of_rows_ = {};
   backend_.Embed(weights_.embedding, input.ids, own_.embedding_scale, stream_);
-  for (const LayerWeights& layer : encoder.layers) Block(layer, attention);
+  for (const LayerWeights& layer : encoder.layers) Block(layer, step);
 
   const Tensor encoded = NormedStream(encoder.final_norm, none_, normed_);
   segment.slab = input.slab;
-  attention = {.qkv = encoded_keys_.Rows(backend_, rows).value(),
-               .shape = shape,
-               .segments = {&segment, 1},
-               .step = ++attention_step_};
+  AttentionArgs attention{.qkv = encoded_keys_.Rows(backend_, rows).value(),
+                          .shape = shape,
+                          .segments = {&segment, 1},
+                          .step = ++attention_step_};
   for (const LayerWeights& layer : weights_.layers) {
     backend_.Linear({.x = encoded, .weights = Pointers(layer.cross_keys), .y = attention.qkv});
     backend_.Attention(attention);
@@ -369,6 +417,7 @@ void Decoder::Embed(const StepPlan& plan, const MicroBatch& batch) {
   if (own_.learned_positions) {
     backend_.AddPositions(weights_.positions, std::span(plan.positions).subspan(first, rows), stream_);
   }
+  if (own_.layer_inputs > 0) EmbedLayerInputs(std::span(plan.ids).subspan(first, rows));
   if (own_.embedding_norm) Norm(stream_, weights_.embedding_norm, weights_.embedding_norm_bias, stream_);
 }
 
@@ -386,26 +435,36 @@ void Decoder::EmbedVirtual(const StepPlan::VirtualRows& rows, const MicroBatch& 
 
 void Decoder::RunLayers(const MicroBatch& batch, const KvShape& shape) {
   const std::vector<float> query_scales = QueryScales(own_, batch);
-  AttentionArgs attention{.shape = shape,
-                          .heads = own_.heads,
-                          .rotary = own_.rotary,
-                          .scores = {.scale = own_.score_scale(),
-                                     .soft_cap = own_.score_cap,
-                                     .slopes = weights_.slopes.data(),
-                                     .biases = weights_.biases.data(),
-                                     .bias_reach = own_.bias_reach},
-                          .query_scales = query_scales.empty() ? nullptr : query_scales.data(),
-                          .seen = own_.encoder_layers > 0 ? VisibleKeys::kRing : VisibleKeys::kBefore,
-                          .segments = batch.segments,
-                          .step = ++attention_step_};
+  LayerStep step{
+      .attention = {.shape = shape,
+                    .heads = own_.heads,
+                    .rotary = own_.rotary,
+                    .scores = {.scale = own_.score_scale(),
+                               .soft_cap = own_.score_cap,
+                               .slopes = weights_.slopes.data(),
+                               .biases = weights_.biases.data(),
+                               .bias_reach = own_.bias_reach},
+                    .query_scales = query_scales.empty() ? nullptr : query_scales.data(),
+                    .seen = own_.encoder_layers > 0 ? VisibleKeys::kRing : VisibleKeys::kBefore,
+                    .segments = batch.segments,
+                    .step = ++attention_step_},
+      .recurrence = {.sizes = own_.recurrence, .shape = shape, .segments = batch.segments, .step = attention_step_}};
   for (int64_t layer = 0; layer < own_.layers; ++layer) {
     const LayerTraits traits = own_.Layer(layer);
     const bool rotates = own_.rope_pairs != RopePairs::kNone && traits.rotation >= 0;
-    attention.layer = layer;
-    attention.pairs = rotates ? own_.rope_pairs : RopePairs::kNone;
-    attention.angles = rotates ? batch.angles[static_cast<size_t>(traits.rotation)] : RopeAngles{};
-    attention.scores.window = traits.window;
-    Block(weights_.layers[static_cast<size_t>(layer)], attention);
+    step.layer = layer;
+    step.mixer = traits.mixer;
+    if (own_.IsAttention(layer)) step.attention.layer = own_.KvIndex(layer);
+    step.attention.stored = !own_.OwnsKeys(layer);
+    if (rotates) {
+      const auto& frequencies = own_.rotations[static_cast<size_t>(traits.rotation)].inverse_frequencies;
+      step.attention.rotary = 2 * std::ssize(frequencies);
+    }
+    step.attention.pairs = rotates ? own_.rope_pairs : RopePairs::kNone;
+    step.attention.angles = rotates ? batch.angles[static_cast<size_t>(traits.rotation)] : RopeAngles{};
+    step.attention.scores.window = traits.window;
+    Block(weights_.layers[static_cast<size_t>(layer)], step);
+    if (IsRecurrent(traits.mixer)) ++step.recurrence.layer;
   }
 }
 

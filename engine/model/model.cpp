@@ -45,15 +45,18 @@ NetworkShape Model::shape() const {
   for (const Shard& shard : state_->shards) {
     max_heads = std::max(max_heads, shard.layers.size() * shard.kv_heads.size());
   }
-  return {.layers = spec.layers,
+  return {.layers = spec.attention_layers(),
           .kv_heads = spec.kv_heads,
           .head_dim = spec.head_dim,
           .vocab = spec.vocab,
+          .latent_dim = spec.latent.rank,
+          .varied = spec.varied_layers(),
           .max_heads = max_heads,
           .position_limit = spec.learned_positions ? spec.trained_context : 0,
           // FLOPs of a row in all layer weights, relative to those per attended token.
           .attention_context = static_cast<double>(spec.layer_weights()) /
-                               static_cast<double>(2 * spec.layers * spec.heads * spec.head_dim),
+                               static_cast<double>(2 * spec.attention_layers() * spec.heads * spec.head_dim),
+          .state = spec.state(),
           .branches = state_->slabs == nullptr && spec.encoder_layers == 0,
           .encodes = spec.encoder_layers > 0,
           .hidden = spec.encoder_layers == 0 ? spec.embedding_columns() : 0,

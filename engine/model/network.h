@@ -31,11 +31,14 @@ struct StepPart {
 /// Properties that the engine needs to create caches and to refuse unsupported requests.
 struct NetworkShape {
   int64_t layers = 0, kv_heads = 0, head_dim = 0, vocab = 0;
-  int64_t max_heads = 0;       // maximum key/value heads, summed over layers, on one device; 0 = all
-  int64_t position_limit = 0;  // learned positions: exclusive upper bound of positions; 0 = none
+  int64_t latent_dim = 0;       // KvShape::latent_dim
+  std::vector<KvLayer> varied;  // KvShape::varied
+  int64_t max_heads = 0;        // maximum key/value heads, summed over layers, on one device; 0 = all
+  int64_t position_limit = 0;   // learned positions: exclusive upper bound of positions; 0 = none
   // Number of attended tokens at which attention costs a row the same as all its other work; 0 = attention is free.
   double attention_context = 0;
-  bool branches = false;           // supports branches of caches (KvCache::BranchOff)
+  StateShape state;                // recurrent layers; its slots are ignored (EngineOptions::state_slots)
+  bool branches = false;           // supports branches of caches (KvCache::BranchOff); ignored with recurrent layers
   bool encodes = false;            // encoder-decoder: the pinned tokens are the encoder's input, computed as a whole
   int64_t hidden = 0;              // size of a hidden state; 0 = not supported
   int adapters = 0;                // number of adapters

@@ -27,16 +27,20 @@ void StepPlanner::Plan(std::span<const StepPart> parts, StepPlan* plan) {
   plan->adapters.clear();
   plan->virtual_rows.clear();
   plan->inputs.clear();
+  plan->state_writes.clear();
+  state_ends_.clear();
   for (const StepPart& part : parts) {
     CHECK(part.cache != nullptr);
     const KvShape& shape = part.cache->shape();
-    CHECK_EQ(shape.layers, spec_.layers);
+    CHECK_EQ(shape.layers, spec_.attention_layers());
     CHECK_EQ(shape.kv_heads, spec_.kv_heads);
     CHECK_EQ(shape.head_dim, spec_.head_dim);
+    CHECK_EQ(shape.latent_dim, spec_.latent.rank);
+    CHECK(shape.varied == spec_.varied_layers());
     CHECK(shape == parts.front().cache->shape());
     const auto rows = static_cast<int64_t>(part.tokens.size()), first_row = plan->rows();
-    Ring& ring = part.cache->ring();
-    const int64_t position = ring.Append(rows);
+    const auto [position, state_slot] = part.cache->Append(rows, &plan->state_writes);
+    const Ring& ring = part.cache->ring();
     const int64_t pinned = ring.window().pinned;
     if (spec_.encoder_layers > 0 && position < pinned) {
       CHECK(position == 0 && rows == pinned);
@@ -62,7 +66,9 @@ void StepPlanner::Plan(std::span<const StepPart> parts, StepPlan* plan) {
                               .pinned = pinned,
                               .slab = part.cache->slab(),
                               .history = part.cache->history(),
-                              .branch = part.cache->branch()});
+                              .branch = part.cache->branch(),
+                              .state_slot = state_slot});
+    state_ends_.push_back(plan->state_writes.size());
     NoteVirtualRows(part, first_row, plan);
     if (part.adapter != 0) {
       plan->adapters.resize(static_cast<size_t>(first_row));
@@ -71,8 +77,14 @@ void StepPlanner::Plan(std::span<const StepPart> parts, StepPlan* plan) {
   }
   if (!plan->adapters.empty()) plan->adapters.resize(plan->ids.size());
   plan->shape = parts.front().cache->shape();
-  // first_live no longer reallocates: set the pointers into it.
-  for (AttentionSegment& segment : plan->segments) segment.first_live = plan->first_live.data() + segment.first_row;
+  // first_live and state_writes no longer reallocate: set the pointers into them.
+  size_t state_begin = 0;
+  for (size_t i = 0; i < plan->segments.size(); ++i) {
+    AttentionSegment& segment = plan->segments[i];
+    segment.first_live = plan->first_live.data() + segment.first_row;
+    segment.state_writes = std::span(plan->state_writes).subspan(state_begin, state_ends_[i] - state_begin);
+    state_begin = state_ends_[i];
+  }
   ComputeAngles(plan);
 }
 

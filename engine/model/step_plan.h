@@ -36,7 +36,9 @@ struct StepPlan {
     void* slab = nullptr;
   };
   std::vector<EncoderInput> inputs;
-  std::vector<AttentionSegment> segments;  // first_live points into this plan's; slab: the engine's address
+  std::vector<AttentionSegment> segments;  // first_live and state_writes point into this plan's; slab: the engine's
+                                           // address
+  std::vector<StateWrite> state_writes;    // segment after segment
   /// One rotation: [T, rotary / 2] each; empty if views of the table are used.
   struct AngleRows {
     std::vector<float> own_cos, own_sin, pinned_cos, pinned_sin;
@@ -67,6 +69,7 @@ class StepPlanner {
 
   const ModelSpec& spec_;
   std::vector<AngleTable> tables_;  // by rotation
+  std::vector<size_t> state_ends_;  // of each segment of the current plan in state_writes
 };
 
 }  // namespace ringside

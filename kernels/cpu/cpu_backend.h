@@ -14,6 +14,14 @@
 
 namespace ringside::cpu {
 
+/// Of Recur.
+struct RecurrenceScratch {
+  std::vector<RecurrenceSegment> segments;
+  std::vector<size_t> segment_of_row;
+  std::vector<BoundaryWrite> writes;  // of all segments
+  std::vector<float> products;        // RecurrenceCall::products
+};
+
 class CpuBackend final : public Backend {
  public:
   /// `comms` connects this rank to the others of its group.
@@ -43,10 +51,14 @@ class CpuBackend final : public Backend {
   void RmsNormHeads(Tensor x, int64_t heads, const float* weight, float eps) override;
   void LayerNorm(Tensor x, const float* weight, const float* bias, float eps, Tensor y) override;
   void Linear(const LinearArgs& args) override;
+  void Scale(Tensor x, float factor) override;
+  void LinearHeads(const HeadsArgs& args) override;
   void Attention(const AttentionArgs& args) override;
   void MultiplyActivated(Tensor x, Activation activation, Tensor y) override;
   void Activate(Tensor x, Activation activation) override;
   void Xielu(Tensor x, const XieluParameters& parameters) override;
+  void Gate(Tensor gate, GateKind kind, Tensor y) override;
+  void Recur(const RecurrenceArgs& args) override;
   void Experts(const ExpertsArgs& args) override;
   void Add(Tensor x, Tensor y) override;
   void SoftCap(Tensor x, float cap) override;
@@ -118,6 +130,7 @@ class CpuBackend final : public Backend {
   std::vector<Piece> pieces_;
   std::vector<int64_t> split_tiles_;
   std::vector<StorePiece> store_pieces_;
+  RecurrenceScratch recurrence_;
   std::vector<TokenSampler> choosers_;           // one per row
   std::vector<int32_t> sampled_ids_, last_ids_;  // since the last Submit; of the last submission
 };

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "kernels/activation.h"
+#include "kernels/recurrence.h"
 #include "kernels/score_traits.h"
 #include "kernels/tensor.h"
 
@@ -18,7 +19,7 @@ constexpr int64_t kRowTile = 16;         // rows whose activations are interleav
 constexpr int64_t kMaxPieceRows = 64;    // maximum rows of a LinearPiece
 constexpr int64_t kKeyBlock = 256;       // keys per softmax block
 constexpr int64_t kMaxTileQueries = 12;  // (row, head) pairs that share key and value loads
-constexpr int64_t kMaxHeadDim = 256;
+constexpr int64_t kMaxHeadDim = 576;     // a latent of 512 and 64 rotated dimensions
 
 /// 32 activations as int8: x ~ scale * q, where amax is the largest magnitude, scale = amax / 127 and q =
 /// round_to_even(x * (127 / amax)). A block whose amax is below 1e-30 is all zero. Rows are interleaved in tiles of up
@@ -54,14 +55,16 @@ struct AttentionCall {
   int64_t qkv_stride;
   float* out;
   int64_t out_stride;
-  int64_t heads, kv_heads, head_dim, rotary;
+  int64_t heads, kv_heads, head_dim, rotary, first_rotary;
+  int64_t value_dim;
+  bool latent;  // KvShape::latent_dim: values are a part of the keys, which are stored token by token
   bool adjacent_pairs;
   const float *own_cos, *own_sin, *pinned_cos, *pinned_sin;
   ScoreTraits scores;
   const float *query_weights, *query_scales;
   bool all_pinned;  // a row also sees pinned keys after its own
   DType kv_dtype;
-  int64_t element_bytes, half_tile_bytes, tile_bytes;
+  int64_t element_bytes, head_tile_bytes, tile_bytes;
   int64_t layer_offset, ring_tiles;
 };
 
@@ -82,6 +85,36 @@ struct AttentionTile {
   int64_t partial;  // offset of its first partial result, if its blocks are computed separately
 };
 
+/// RecurrenceArgs, with all offsets in floats.
+struct RecurrenceCall {
+  bool corrects, decays_channels, has_state;  // kDeltaNet and kKda; kKda; all but kConvolution
+  bool alternates;
+  int64_t key_heads, value_heads, key_size, value_size, channels, kernel, decays;
+  int64_t query_channel, key_channel, value_channel;
+  int64_t row_floats, state_floats, key_in_row, update_in_row, decay_in_row;
+  RecurrenceWeights weights;
+  const float *x, *rates, *betas;
+  int64_t x_stride, rates_stride, betas_stride;
+  float* mixed;  // convolved channels, then G, then b
+  int64_t mixed_stride;
+  float* out;
+  int64_t out_stride;
+  float* products;  // [T][key_heads][2][StateShape::kChunk]: k_i . k_t, k_i . q_t
+};
+
+struct BoundaryWrite {
+  int64_t position;
+  float* boundary;
+};
+
+/// A segment's rows and its state in one layer.
+struct RecurrenceSegment {
+  int64_t row, rows, position;
+  const float* boundary;  // null: zeros
+  float* tail;            // [StateShape::kChunk][row_floats]
+  const BoundaryWrite* writes;
+};
+
 struct KernelTable {
   const char* name;
   // rows [first, last) of the step; first is a multiple of 16
@@ -98,10 +131,20 @@ struct KernelTable {
                      int64_t pinned);
   /// All blocks of a tile, to call.out.
   void (*attend)(const AttentionCall& call, const AttentionTile& tile);
-  /// One block of a tile: per query head_dim sums, then the largest score, then the sum of probabilities.
+  /// One block of a tile: per query value_dim sums, then the largest score, then the sum of probabilities.
   void (*attend_block)(const AttentionCall& call, const AttentionTile& tile, int64_t block, float* partial);
   /// Merges the blocks' results in block order, to call.out. Block b is at partials + b * PartialFloats.
   void (*merge_blocks)(const AttentionCall& call, const AttentionTile& tile, const float* partials);
+  void (*gate)(const float* gate, GateKind kind, int64_t n, float* y);
+  /// The steps of kernels/recurrence.h, each for a row of the segment, or all. First the convolution of a row, the
+  /// norms of its q and k, and its g and b, to `mixed`, or to `out` if there is no state;
+  void (*convolve)(const RecurrenceCall& call, const RecurrenceSegment& segment, int64_t row);
+  /// then G of all rows, in place of g;
+  void (*sum_decays)(const RecurrenceCall& call, const RecurrenceSegment& segment);
+  /// then the products of a row's k and q with the keys of its chunk;
+  void (*multiply_keys)(const RecurrenceCall& call, const RecurrenceSegment& segment, int64_t row, int64_t key_head);
+  /// then u, o and the boundary states of all rows. Stores u of the last chunk in the tail.
+  void (*update_state)(const RecurrenceCall& call, const RecurrenceSegment& segment, int64_t head);
 };
 
 // Tables; each returns a constant of its file. Those of x86 exist only there.

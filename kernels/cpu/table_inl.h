@@ -3,6 +3,7 @@
 
 #include "kernels/cpu/attention_inl.h"
 #include "kernels/cpu/linear_inl.h"
+#include "kernels/cpu/recurrence_inl.h"
 #include "kernels/cpu/rows_inl.h"
 
 #define RINGSIDE_TEXT_INNER(x) #x
@@ -22,7 +23,12 @@ const KernelTable& Table() {
                                          .store_rows = StoreRows,
                                          .attend = AttendTile,
                                          .attend_block = AttendBlock,
-                                         .merge_blocks = MergeBlocks};
+                                         .merge_blocks = MergeBlocks,
+                                         .gate = GateRow,
+                                         .convolve = ConvolveRow,
+                                         .sum_decays = SumDecays,
+                                         .multiply_keys = MultiplyKeys,
+                                         .update_state = UpdateState};
   return kTable;
 }
 

@@ -1,5 +1,6 @@
 // Caches with known rows: the content of position p's row is a function of p and of the number of rollbacks, so that
-// every element of every live row can be compared.
+// every element of every live row can be compared. So is that of a boundary of the recurrent state, and of a row of its
+// tail.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -25,10 +26,13 @@ struct PieceBackend final : ForwardingBackend {
 
 class SnapshotCacheTest : public testing::Test {
  protected:
-  explicit SnapshotCacheTest(DType dtype = DType::kF16) {
+  /// Three recurrent layers; a boundary is larger than a tile.
+  static constexpr StateShape kState{.layers = 3, .boundary_bytes = 5000, .tail_row_bytes = 36, .slots = 3};
+
+  explicit SnapshotCacheTest(DType dtype = DType::kF16, StateShape state = {}) {
     proof_.fingerprint.fill(0x5c);
     for (const int64_t ring_tiles : {4, 4, 3, 9, 4}) {  // R = 64, 64, 48, 144, 64
-      KvShape shape{3, 2, 8, dtype, 2, ring_tiles};
+      KvShape shape{3, 2, 8, dtype, 2, ring_tiles, state};
       auto slab = backend_->Allocate(static_cast<size_t>(shape.slab_bytes()));
       slabs_.push_back(std::move(*slab));
       caches_.push_back(std::make_unique<KvCache>(shape, slabs_.back().data()));
@@ -52,21 +56,23 @@ class SnapshotCacheTest : public testing::Test {
     for (; n > 0; --n) {
       const int64_t position = cache.ring().next();
       if (position % 13 == 0) cache.ring().AddMessageStart(position);
-      cache.ring().Append(1);
+      std::vector<StateWrite> writes;
+      cache.Append(1, &writes);
       WriteRow(cache, position);
+      if (cache.state().used()) WriteState(cache, position, writes);
     }
   }
 
   /// Rolls back; rows written afterwards differ from the previous ones.
   void RollBack(KvCache& cache, int64_t to) {
-    cache.ring().RollBack(to);
+    cache.RollBack(to);
     ++era_;
   }
 
   /// Copies `from` to `to`, which has the same shape, without a snapshot.
   static void MakeEqual(KvCache& to, const KvCache& from) {
     ASSERT_TRUE(to.shape() == from.shape());
-    to.ring() = from.ring();
+    to.Adopt(from, from.ring().next());
     std::memcpy(to.slab(), from.slab(), static_cast<size_t>(from.shape().slab_bytes()));
   }
 
@@ -99,6 +105,7 @@ class SnapshotCacheTest : public testing::Test {
                            right.message_starts().end()));
     const int64_t pinned = left.window().pinned, resident = std::max(left.resident(), right.resident());
     ASSERT_LE(resident, std::max(pinned, left.FirstLive(left.next())));
+    ExpectSameState(a, b);
     const KvShape& shape = a.shape();
     for (int64_t p = 0; p < left.next(); ++p) {
       if (p >= pinned && p < resident) continue;
@@ -113,6 +120,33 @@ class SnapshotCacheTest : public testing::Test {
                 << "key of " << p;
           }
         }
+      }
+    }
+  }
+
+  /// Asserts that every boundary that both have, the last one, and the tail are equal.
+  static void ExpectSameState(const KvCache& a, const KvCache& b) {
+    const StateShape& shape = a.shape().state;
+    const int64_t next = a.ring().next(), last = StateShape::BoundaryBefore(next);
+    if (shape.empty()) return;
+    const auto bytes = [](const KvCache& cache, int64_t offset) {
+      return static_cast<const std::byte*>(cache.slab()) + offset;
+    };
+    for (const StateWrite& held : a.state().held()) {
+      const int other = b.state().SlotOf(held.position);
+      ASSERT_TRUE(other >= 0 || held.position != last);
+      if (other < 0) continue;
+      ASSERT_EQ(std::memcmp(bytes(a, shape.BoundaryOffset(held.slot, 0)), bytes(b, shape.BoundaryOffset(other, 0)),
+                            static_cast<size_t>(shape.slot_bytes())),
+                0)
+          << "boundary at " << held.position;
+    }
+    for (int64_t layer = 0; layer < shape.layers; ++layer) {
+      for (int64_t p = last; p < next; ++p) {
+        ASSERT_EQ(std::memcmp(bytes(a, shape.TailOffset(layer, p)), bytes(b, shape.TailOffset(layer, p)),
+                              static_cast<size_t>(shape.tail_row_bytes)),
+                  0)
+            << "tail row of " << p;
       }
     }
   }
@@ -134,6 +168,18 @@ class SnapshotCacheTest : public testing::Test {
         fill(Value(cache, layer, position, head), shape.head_dim * shape.element_bytes());
       }
     }
+  }
+
+  void WriteState(KvCache& cache, int64_t position, const std::vector<StateWrite>& writes) {
+    const StateShape& shape = cache.shape().state;
+    std::mt19937 random(static_cast<uint32_t>(position * 1000 + era_ + 500));
+    const auto fill = [&](int64_t offset, int64_t bytes) {
+      auto* to = static_cast<std::byte*>(cache.slab()) + offset;
+      for (int64_t i = 0; i < bytes; ++i) to[i] = static_cast<std::byte>(random());
+    };
+    for (int64_t layer = 0; layer < shape.layers; ++layer)
+      fill(shape.TailOffset(layer, position), shape.tail_row_bytes);
+    for (const StateWrite& write : writes) fill(shape.BoundaryOffset(write.slot, 0), shape.slot_bytes());
   }
 
   std::mt19937 random_{1};

@@ -27,7 +27,8 @@ struct Conversation {
   bool renumbered = false;  // its history may be in a slot under an earlier number, and is reused from there
 };
 
-class EngineSoak : public ::testing::Test {
+// A network without or with recurrent layers.
+class EngineSoak : public ::testing::TestWithParam<bool> {
  protected:
   void Open() {
     // Memory for about two hundred conversations, disk for a thousand; a cache that the disk does not deliver in time
@@ -147,7 +148,8 @@ class EngineSoak : public ::testing::Test {
     size_t checked = 0;
     for (const TokenId id : end.output) {
       if (++checked <= 10) {
-        ASSERT_EQ(id, HashNetwork::Expected(c.tokens, c.starts, c.window)) << c.owner << ", " << c.tokens.size();
+        ASSERT_EQ(id, HashNetwork::Expected(c.tokens, c.starts, c.window, GetParam()))
+            << c.owner << ", " << c.tokens.size();
       }
       c.tokens.push_back(id);
     }
@@ -178,7 +180,7 @@ class EngineSoak : public ::testing::Test {
 
   TierFolder folder_{/*in_memory=*/true};  // the effect of a disk on the rows is tested elsewhere
   std::unique_ptr<Backend> backend_ = std::move(*MakeCpuBackend({.threads = 1}));
-  HashNetwork network_{*backend_};
+  HashNetwork network_{*backend_, /*runs_ahead=*/false, /*branches=*/true, GetParam()};
   LetterTokenizer tokenizer_{HashNetwork::kVocab};
   std::unique_ptr<TieredStore> tiers_;
   std::unique_ptr<Engine> engine_;
@@ -187,7 +189,10 @@ class EngineSoak : public ::testing::Test {
   std::array<std::atomic<int64_t>, 5> sources_{};
 };
 
-TEST_F(EngineSoak, TenThousandConversationsReadNoWrongRow) {
+INSTANTIATE_TEST_SUITE_P(Both, EngineSoak, ::testing::Bool(),
+                         [](const auto& info) { return info.param ? "Recurrent" : "Attention"; });
+
+TEST_P(EngineSoak, TenThousandConversationsReadNoWrongRow) {
   std::vector<std::vector<Conversation>> conversations(kClients);
   std::mt19937 random(99);
   for (auto& mine : conversations) {

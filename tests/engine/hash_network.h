@@ -2,6 +2,11 @@
 // token, position and the slab's owner; a layer-1 row hashes every layer-0 row that its position attends to; the next
 // token hashes every layer-1 row. Any row that is lost, stale, swapped, foreign, or computed with the wrong window
 // therefore changes the output. `Expected` computes the same from the token list alone, without a cache.
+//
+// A recurrent network also has two layers whose state is a rolling hash of all tokens, kept as in
+// kernels/state_shape.h: the hash at boundaries, and a tail of hashes of the tokens since then. The next token hashes
+// these states, too. The tail is overwritten with garbage at every boundary, so that a row that no longer belongs to
+// the conversation changes the output.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -27,15 +32,21 @@ namespace ringside {
 class HashNetwork final : public Network {
  public:
   static constexpr int64_t kVocab = 97;
+  static constexpr StateShape kState{.layers = 2, .boundary_bytes = 16, .tail_row_bytes = 8};
 
   /// `runs_ahead`: the engine may launch a step before it knows the last one's tokens.
-  explicit HashNetwork(Backend& backend, bool runs_ahead = false, bool branches = true)
-      : backend_(backend), runs_ahead_(runs_ahead), branches_(branches) {}
+  explicit HashNetwork(Backend& backend, bool runs_ahead = false, bool branches = true, bool recurrent = false)
+      : backend_(backend), runs_ahead_(runs_ahead), branches_(branches), recurrent_(recurrent) {}
 
   SlabMemory& memory() const override { return backend_; }
   NetworkShape shape() const override {
-    return {
-        .layers = 2, .kv_heads = 1, .head_dim = 2, .vocab = kVocab, .branches = branches_, .hidden = hidden_ ? 2 : 0};
+    return {.layers = 2,
+            .kv_heads = 1,
+            .head_dim = 2,
+            .vocab = kVocab,
+            .state = recurrent_ ? kState : StateShape{},
+            .branches = branches_,
+            .hidden = hidden_ ? 2 : 0};
   }
   bool runs_ahead() const override { return runs_ahead_; }
   void BeginDeferred(std::span<const StepPart> parts) override {
@@ -77,8 +88,10 @@ class HashNetwork final : public Network {
   }
 
   /// The token that follows `tokens`, by the definition.
-  static TokenId Expected(const std::vector<TokenId>& tokens, const std::vector<int64_t>& starts, RingWindow window) {
-    return static_cast<TokenId>(ExpectedHash(tokens, starts, window) % kVocab);
+  static TokenId Expected(const std::vector<TokenId>& tokens, const std::vector<int64_t>& starts, RingWindow window,
+                          bool recurrent = false) {
+    const uint64_t hash = ExpectedHash(tokens, starts, window);
+    return static_cast<TokenId>((recurrent ? Mix(hash, ExpectedState(tokens)) : hash) % kVocab);
   }
   /// The mean of the hidden states of `tokens`: each is a part of the hash that determines the next token, and its
   /// position.
@@ -112,6 +125,20 @@ class HashNetwork final : public Network {
       hash = Mix(hash, row);
     });
     return hash;
+  }
+  static uint64_t ExpectedState(const std::vector<TokenId>& tokens) {
+    uint64_t both = 1;
+    for (int64_t layer = 0; layer < kState.layers; ++layer) {
+      uint64_t state = 0;
+      for (size_t t = 0; t < tokens.size(); ++t) {
+        state = Mix(state, TailRow(layer, tokens[t], static_cast<int64_t>(t)));
+      }
+      both = Mix(both, state);
+    }
+    return both;
+  }
+  static uint64_t TailRow(int64_t layer, TokenId token, int64_t position) {
+    return Mix(Layer0(token, position), static_cast<uint64_t>(layer) + 17);
   }
   /// Number of logit rows.
   static size_t RowsOf(const StepPart& part) {
@@ -157,6 +184,42 @@ class HashNetwork final : public Network {
     std::memcpy(value, &high, 4);
   }
 
+  /// Computes the recurrent layers of the tokens from `place` on. Returns the hash of their states after each token.
+  static std::vector<uint64_t> RunState(const KvCache& cache, const KvCache::Place& place,
+                                        std::span<const TokenId> tokens, std::span<const StateWrite> writes) {
+    const StateShape& shape = cache.shape().state;
+    auto* slab = static_cast<std::byte*>(cache.slab());
+    std::vector<uint64_t> after(tokens.size(), 1);
+    const int64_t begin = StateShape::BoundaryBefore(place.position);
+    for (int64_t layer = 0; layer < shape.layers; ++layer) {
+      std::array<uint64_t, 2> boundary{};  // hash, position
+      if (place.state_slot >= 0) std::memcpy(&boundary, slab + shape.BoundaryOffset(place.state_slot, layer), 16);
+      EXPECT_EQ(boundary[1], static_cast<uint64_t>(begin)) << "the boundary of another position";
+      uint64_t state = boundary[0], row = 0;
+      for (int64_t p = begin; p < place.position; ++p) {
+        std::memcpy(&row, slab + shape.TailOffset(layer, p), 8);
+        state = Mix(state, row);
+      }
+      auto write = writes.begin();
+      for (size_t i = 0; i < tokens.size(); ++i) {
+        const int64_t p = place.position + static_cast<int64_t>(i);
+        row = TailRow(layer, tokens[i], p);
+        std::memcpy(slab + shape.TailOffset(layer, p), &row, 8);
+        state = Mix(state, row);
+        after[i] = Mix(after[i], state);
+        if ((p + 1) % StateShape::kChunk != 0) continue;
+        std::memset(slab + shape.TailOffset(layer, 0), 0xee, static_cast<size_t>(shape.tail_bytes() / shape.layers));
+        if (write == writes.end() || write->position != p + 1) continue;
+        EXPECT_NE(write->slot, place.state_slot) << "the boundary that the step reads is overwritten";
+        boundary = {state, static_cast<uint64_t>(p + 1)};
+        std::memcpy(slab + shape.BoundaryOffset(write->slot, layer), &boundary, 16);
+        ++write;
+      }
+      EXPECT_EQ(write, writes.end()) << "a boundary outside the step";
+    }
+    return after;
+  }
+
   void Run(std::span<const StepPart> parts, std::span<float> logits) {
     {
       std::lock_guard lock(mutex_);
@@ -168,12 +231,16 @@ class HashNetwork final : public Network {
     for (const StepPart& part : parts) {
       KvCache& cache = *part.cache;
       const auto n = static_cast<int64_t>(part.tokens.size());
-      const int64_t first = cache.ring().Append(n);
-      for (int64_t i = 0; i < n; ++i) {
-        const TokenId id = part.tokens[static_cast<size_t>(i)];
-        const TokenId token = IsDeferredToken(id) ? begun_.back()[DeferredTokenIndex(id)].id : id;
-        Write(cache, 0, first + i, Layer0(token, first + i));
+      std::vector<StateWrite> state_writes;
+      const KvCache::Place place = cache.Append(n, &state_writes);
+      const int64_t first = place.position;
+      std::vector<TokenId> tokens(part.tokens.begin(), part.tokens.end());
+      for (TokenId& token : tokens) {
+        if (IsDeferredToken(token)) token = begun_.back()[DeferredTokenIndex(token)].id;
       }
+      for (int64_t i = 0; i < n; ++i) Write(cache, 0, first + i, Layer0(tokens[static_cast<size_t>(i)], first + i));
+      std::vector<uint64_t> states;
+      if (recurrent_) states = RunState(cache, place, tokens, state_writes);
       for (int64_t t = first; t < first + n; ++t) {
         uint64_t row = 1;
         ForEachVisible(cache.ring(), t, [&](int64_t p) { row = Mix(row, Read(cache, 0, p)); });
@@ -183,7 +250,7 @@ class HashNetwork final : public Network {
       const auto hash_at = [&](int64_t t) {
         uint64_t hash = 1;
         ForEachVisible(cache.ring(), t, [&](int64_t p) { hash = Mix(hash, Read(cache, 1, p)); });
-        return hash;
+        return recurrent_ ? Mix(hash, states[static_cast<size_t>(t - first)]) : hash;
       };
       for (int64_t t = first; part.hidden_states && t < first + n; ++t) {
         auto state = StateOf(hash_at(t), t);
@@ -201,7 +268,7 @@ class HashNetwork final : public Network {
   }
 
   Backend& backend_;
-  const bool runs_ahead_, branches_;
+  const bool runs_ahead_, branches_, recurrent_;
   bool hidden_ = true;
   std::deque<std::vector<SampledToken>> begun_;
   std::vector<float> logits_;  // of the step whose tokens are not sampled yet

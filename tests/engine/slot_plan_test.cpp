@@ -109,6 +109,29 @@ TEST(SlotPlan, WindowIsLimitedByMemory) {
   EXPECT_EQ(asked.memory_len, 131072 - 256) << "what was asked for is refused elsewhere, not lowered";
 }
 
+TEST(SlotPlan, CountsTheRecurrentState) {
+  // Qwen3.6-35B-A3B: 10 attention layers, 30 recurrent ones with about 2 MiB each.
+  const NetworkShape network{.layers = 10,
+                             .kv_heads = 2,
+                             .head_dim = 256,
+                             .state = {.layers = 30, .boundary_bytes = (2 << 20) + 98304, .tail_row_bytes = 49152}};
+  const NetworkShape without{.layers = 10, .kv_heads = 2, .head_dim = 256};
+  for (const int64_t slots : {2, 4, 8}) {
+    EngineOptions options = Fitting(131072 - 256);
+    options.state_slots = slots;
+    const KvShape shape = CacheShape(network, options);
+    EXPECT_EQ(shape.state.slots, slots);
+    EXPECT_EQ(shape.slab_bytes() - CacheShape(without, options).slab_bytes(), shape.state.bytes());
+    EXPECT_GE(shape.state.bytes(), 30 * (slots * ((2 << 20) + 98304) + 64 * 49152));
+    EXPECT_EQ(shape.HeldBytes(0, 0), shape.state.bytes()) << "the state needs memory from the first token on";
+    const PlannedMemory memory(2 * kGiB);
+    FitWindow(memory, network, &options);
+    EXPECT_LE(KvPool::SlabBytes(memory, CacheShape(network, options)), 2 * kGiB);
+    EXPECT_TRUE(PlanSlots(memory, network, &options).ok());
+    EXPECT_LE(options.slots * shape.state.bytes(), options.kv_bytes);
+  }
+}
+
 TEST(SlotPlan, RequestedSlotsHoldAtMostWholeWindows) {
   const NetworkShape network{.layers = 30, .kv_heads = 3, .head_dim = 64};
   const std::unique_ptr<Backend> cpu = std::move(*MakeCpuBackend({.threads = 1}));  // free memory: unknown

@@ -67,6 +67,8 @@ class ForwardingBackend : public Backend {
     inner_->LayerNorm(x, w, b, eps, y);
   }
   void Linear(const LinearArgs& args) override { inner_->Linear(args); }
+  void Scale(Tensor x, float factor) override { inner_->Scale(x, factor); }
+  void LinearHeads(const HeadsArgs& args) override { inner_->LinearHeads(args); }
   void AddLowRank(const LowRankArgs& args) override { inner_->AddLowRank(args); }
   void Attention(const AttentionArgs& args) override { inner_->Attention(args); }
   void MultiplyActivated(Tensor x, Activation activation, Tensor y) override {
@@ -76,6 +78,8 @@ class ForwardingBackend : public Backend {
   void Experts(const ExpertsArgs& args) override { inner_->Experts(args); }
   void Add(Tensor x, Tensor y) override { inner_->Add(x, y); }
   void Xielu(Tensor x, const XieluParameters& parameters) override { inner_->Xielu(x, parameters); }
+  void Gate(Tensor gate, GateKind kind, Tensor y) override { inner_->Gate(gate, kind, y); }
+  void Recur(const RecurrenceArgs& args) override { inner_->Recur(args); }
   void SoftCap(Tensor x, float cap) override { inner_->SoftCap(x, cap); }
   void GatherRows(Tensor x, std::span<const int64_t> rows, Tensor y) override { inner_->GatherRows(x, rows, y); }
   void SampleTokens(Tensor logits, std::span<const RowSamplingParams> choices,

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "cache/store/ram_store.h"
 #include "engine/loop/engine_loop.h"
+#include "engine/slot_plan.h"
 #include "tests/engine/hash_network.h"
 #include "tests/engine/letter_tokenizer.h"
 #include "tools/sim/sim_device.h"
@@ -23,6 +24,12 @@ namespace {
 constexpr int64_t kMs = 1'000'000, kHour = int64_t{3600} * 1000 * kMs;
 constexpr int64_t kLongestWait = 5'000 * kMs;  // until a turn starts, under any load
 constexpr int64_t kSlots = 4;
+constexpr EngineOptions kOptions{.memory_len = 24,
+                                 .pinned_max = 8,
+                                 .prefill_chunk = 16,
+                                 .step_tokens = 64,
+                                 .max_step_ms = 2,
+                                 .kv_dtype = DType::kF32};
 constexpr size_t kConversations = 60;
 
 /// A store that refuses some objects and has lost some of those requested.
@@ -52,20 +59,20 @@ class FaultyStore final : public Store {
 
 /// An engine with its device and its tiers.
 struct Server {
-  Server(const CostModel& cost, ManualClock& clock, std::mt19937& random)
+  Server(const CostModel& cost, ManualClock& clock, std::mt19937& random, bool recurrent)
       : backend(cost, /*scale=*/1e6, clock),
+        network(backend, /*runs_ahead=*/true, /*branches=*/true, recurrent),
         timed(cost, backend, network, clock),
         // Memory for a few conversations, and more on the simulated disk.
         tiers(std::make_unique<FaultyStore>(24 << 10, Overloaded("an injected fault"), clock, random),
               std::make_unique<FaultyStore>(64 << 10, IoError("an injected fault"), clock, random),
               {.host_idle_ms = 20'000, .sweep_ms = 0, .least_waiting_bytes = 4 << 10, .own_threads = false}, clock),
-        loop(timed, tokenizer,
-             {.memory_len = 24, .pinned_max = 8, .prefill_chunk = 16, .step_tokens = 64, .max_step_ms = 2},
-             std::move(*KvPool::Make(backend, MakeKvShape(2, 1, 2, DType::kF32, 8, 24, 16), kSlots)),
+        loop(timed, tokenizer, kOptions,
+             std::move(*KvPool::Make(backend, CacheShape(network.shape(), kOptions), kSlots)),
              {.tiers = &tiers, .idle_ms = 5'000, .fetch_deadline_ms = 200}, clock, EngineLoop::Driver::kCaller) {}
 
   SimBackend backend;
-  HashNetwork network{backend, /*runs_ahead=*/true};
+  HashNetwork network;
   SimNetwork timed;
   LetterTokenizer tokenizer{HashNetwork::kVocab};
   TieredStore tiers;
@@ -85,12 +92,13 @@ struct Conversation {
 
 class Soak {
  public:
-  explicit Soak(uint32_t seed) : random_(seed), cost_(*CostModel::Read(CostFile("llama-3-8b.h200"))) {
+  Soak(uint32_t seed, bool recurrent)
+      : random_(seed), recurrent_(recurrent), cost_(*CostModel::Read(CostFile("llama-3-8b.h200"))) {
     for (Conversation& c : conversations_) Begin(c);
   }
 
   void Run(double hours) {
-    server_ = std::make_unique<Server>(cost_, clock_, random_);
+    server_ = std::make_unique<Server>(cost_, clock_, random_, recurrent_);
     const auto end = static_cast<int64_t>(hours * static_cast<double>(kHour));
     for (int64_t next = 0; clock_.MonotonicNs() < end && !testing::Test::HasFailure();) {
       if (clock_.MonotonicNs() >= next) {
@@ -239,7 +247,8 @@ class Soak {
       c.spoken = true;
     }
     for (const TokenId id : end.output) {
-      ASSERT_EQ(id, HashNetwork::Expected(c.tokens, c.starts, c.window)) << c.owner << ", " << c.tokens.size();
+      ASSERT_EQ(id, HashNetwork::Expected(c.tokens, c.starts, c.window, recurrent_))
+          << c.owner << ", " << c.tokens.size();
       c.tokens.push_back(id);
     }
     if (c.tokens.size() > 400) Cut(c, 5);
@@ -251,7 +260,7 @@ class Soak {
     server_->backend.FailAfter(0);
     while (answering_ > 0 && !testing::Test::HasFailure()) Round(std::nullopt);
     device_fails_ = false;
-    server_ = std::make_unique<Server>(cost_, clock_, random_);
+    server_ = std::make_unique<Server>(cost_, clock_, random_, recurrent_);
   }
 
   void NothingIsLeft() {
@@ -264,6 +273,7 @@ class Soak {
   }
 
   std::mt19937 random_;
+  const bool recurrent_;
   ManualClock clock_;
   const CostModel cost_;
   std::array<Conversation, kConversations> conversations_;
@@ -279,10 +289,16 @@ double FromEnvironment(const char* name, double otherwise) {
   return given == nullptr ? otherwise : std::atof(given);
 }
 
-TEST(SimulatedSoak, NoStarvationNoSlotLeakNoWrongRow) {
+// A network without or with recurrent layers.
+class SimulatedSoak : public testing::TestWithParam<bool> {};
+
+INSTANTIATE_TEST_SUITE_P(Both, SimulatedSoak, testing::Bool(),
+                         [](const auto& info) { return info.param ? "Recurrent" : "Attention"; });
+
+TEST_P(SimulatedSoak, NoStarvationNoSlotLeakNoWrongRow) {
   ConfigureLog(LogLevel::kError, LogFormat::kAuto);  // injected faults are expected
   const double hours = FromEnvironment("RINGSIDE_SOAK_HOURS", 50);
-  Soak soak(static_cast<uint32_t>(FromEnvironment("RINGSIDE_SOAK_SEED", 1)));
+  Soak soak(static_cast<uint32_t>(FromEnvironment("RINGSIDE_SOAK_SEED", 1)), GetParam());
   soak.Run(hours);
   if (HasFailure()) return;
   const auto count = [&](CacheSource source) { return static_cast<double>(soak.sources[source]) / hours; };

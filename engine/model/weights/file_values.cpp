@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "kernels/formats/file_formats.h"
+
 namespace ringside {
 namespace {
 
@@ -72,6 +74,19 @@ std::vector<std::byte> RowsOf(const HostTensor& tensor, std::span<const int64_t>
   return out;
 }
 
+Result<std::vector<float>> TransposedHeads(const FileTensor& tensor, std::span<const int64_t> rows,
+                                           int64_t rows_of_head) {
+  RETURN_IF_ERROR(CheckWeight(tensor.data));
+  const int64_t cols = tensor.data.cols;
+  std::vector<float> out(rows.size() * static_cast<size_t>(cols)), row(static_cast<size_t>(cols));
+  for (int64_t i = 0; i < std::ssize(rows); ++i) {
+    ReadFileRow(tensor.data, rows[static_cast<size_t>(i)], row.data());
+    float* head = out.data() + i / rows_of_head * rows_of_head * cols;
+    for (int64_t c = 0; c < cols; ++c) head[c * rows_of_head + i % rows_of_head] = row[static_cast<size_t>(c)];
+  }
+  return out;
+}
+
 std::vector<int64_t> RowsInOrder(RowOrder order, const ModelSpec& spec, int64_t rows) {
   std::vector<int64_t> out;
   const int64_t d = spec.head_dim, queries = spec.heads / spec.kv_heads, group = (queries + 2) * d;
@@ -85,6 +100,22 @@ std::vector<int64_t> RowsInOrder(RowOrder order, const ModelSpec& spec, int64_t 
   } else if (order == RowOrder::kAlternating) {
     for (int64_t i = 0; i < rows / 2; ++i) out.push_back(2 * i);
     for (int64_t i = 0; i < rows / 2; ++i) out.push_back(2 * i + 1);
+  } else if (order == RowOrder::kQueryThenGate) {
+    for (int64_t h = 0; h < spec.heads; ++h) add_head((2 * h + 1) * d);
+    for (int64_t h = 0; h < spec.heads; ++h) add_head(2 * h * d);
+  } else if (order == RowOrder::kByKeyHead) {
+    const RecurrenceShape& sizes = spec.recurrence;
+    const int64_t served = sizes.value_heads / sizes.key_heads, values = served * sizes.value_size;
+    const bool wide = rows != 2 * sizes.value_heads;
+    int64_t first = 0;  // of a key head's parts: q, k, v and gate; or weights and rates
+    for (const int64_t part :
+         wide ? std::vector{sizes.key_size, sizes.key_size, values, values} : std::vector{served, served}) {
+      for (int64_t row = 0; row < rows; ++row) {
+        const int64_t in_head = row % (rows / sizes.key_heads);
+        if (in_head >= first && in_head < first + part) out.push_back(row);
+      }
+      first += part;
+    }
   } else {
     for (int64_t i = 0; i < rows; ++i) out.push_back(i);
   }

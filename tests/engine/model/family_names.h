@@ -60,7 +60,32 @@ inline constexpr const char* kFamilies[] = {"mistral_window",
                                             "exaone4",
                                             "apertus",
                                             "arcee",
-                                            "smollm3_fourth"};
+                                            "smollm3_fourth",
+                                            "qwen3_next",
+                                            "qwen3_5_text",
+                                            "qwen3_5_moe_text",
+                                            "qwen3_5",
+                                            "qwen3_5_moe",
+                                            "lfm2",
+                                            "lfm2_moe",
+                                            "granitemoehybrid",
+                                            "granitemoehybrid_dense",
+                                            "nemotron_h",
+                                            "lfm2_biases",
+                                            "deepseek_v2",
+                                            "deepseek_v3",
+                                            "glm4_moe_lite",
+                                            "mistral4",
+                                            "kimi_k25",
+                                            "gemma4",
+                                            "gemma4_moe",
+                                            "gemma4_wrapper",
+                                            "gemma4_unified_text"};
+
+/// Those with recurrent layers.
+inline constexpr const char* kRecurrentFamilies[] = {
+    "qwen3_next",  "qwen3_5_text",     "qwen3_5_moe_text",       "qwen3_5",   "qwen3_5_moe", "lfm2", "lfm2_moe",
+    "lfm2_biases", "granitemoehybrid", "granitemoehybrid_dense", "nemotron_h"};
 
 /// Families that need an operation which not every device has, and what the refusal of another device names.
 struct FamilyNeed {
@@ -72,7 +97,21 @@ inline const FamilyNeed kFamilyNeeds[] = {{"glm4_moe", "a sigmoid router"},
                                           {"ernie4_5_moe", "a router with corrections, groups or a scale"},
                                           {"ministral3", "attention scores scaled by position"},
                                           {"hunyuan_v1_dense", "norms of rotated queries and keys"},
-                                          {"apertus", "the activation xIELU"}};
+                                          {"apertus", "the activation xIELU"},
+                                          {"qwen3_next", "gated DeltaNet layers"},
+                                          {"qwen3_5_text", "gated DeltaNet layers"},
+                                          {"qwen3_5_moe_text", "gated DeltaNet layers"},
+                                          {"qwen3_5", "gated DeltaNet layers"},
+                                          {"qwen3_5_moe", "gated DeltaNet layers"},
+                                          {"lfm2", "short convolutions"},
+                                          {"lfm2_moe", "a sigmoid router"},
+                                          {"granitemoehybrid", "Mamba-2 layers"},
+                                          {"granitemoehybrid_dense", "Mamba-2 layers"},
+                                          {"nemotron_h", "a sigmoid router"},
+                                          {"deepseek_v2", "multi-head latent attention"},
+                                          {"mistral4", "multi-head latent attention"},
+                                          {"gemma4", "attention heads that differ between layers"},
+                                          {"gemma4_moe", "attention heads that differ between layers"}};
 
 inline std::string FamilyFolder(const std::string& name) { return GoldenFolder("families/" + name); }
 

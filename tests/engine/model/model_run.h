@@ -30,8 +30,7 @@ inline std::unique_ptr<Backend> MakeTestBackend(int threads = 1) {
 class OwnCache {
  public:
   OwnCache(const Model& model, const RingWindow& window, int64_t chunk, DType dtype = DType::kF32)
-      : shape_(MakeKvShape(model.spec().layers, model.spec().kv_heads, model.spec().head_dim, dtype, window.pinned,
-                           window.memory_len, chunk)),
+      : shape_(ShapeFor(model.shape(), window, chunk, dtype)),
         slab_(MemoryFor(model.memory(), shape_)),
         cache_(shape_, slab_.data()) {
     cache_.Reset(window);
@@ -40,6 +39,15 @@ class OwnCache {
   KvCache* get() { return &cache_; }
 
  private:
+  static KvShape ShapeFor(const NetworkShape& network, const RingWindow& window, int64_t chunk, DType dtype) {
+    KvShape shape =
+        MakeKvShape(network.layers, network.kv_heads, network.head_dim, dtype, window.pinned, window.memory_len, chunk);
+    shape.latent_dim = network.latent_dim;
+    shape.varied = network.varied;
+    shape.state = network.state;
+    shape.state.slots = 3;
+    return shape;
+  }
   static Buffer MemoryFor(SlabMemory& memory, const KvShape& shape) {
     const auto bytes = static_cast<size_t>(KvPool::SlabBytes(memory, shape));
     Buffer slab = std::move(memory.Reserve(bytes).value());
@@ -93,9 +101,9 @@ inline std::vector<float> ReadFloats(const std::string& path) {
 }
 
 /// The id sequence of the golden logits: as in make_golden.py.
-inline std::vector<TokenId> GoldenIds() {
+inline std::vector<TokenId> GoldenIds(size_t count = 40) {
   std::vector<TokenId> ids;
-  for (int i = 0; i < 40; ++i) ids.push_back((i * i * 7 + i * 13 + 5) % 96);
+  for (int i = 0; i < static_cast<int>(count); ++i) ids.push_back((i * i * 7 + i * 13 + 5) % 96);
   return ids;
 }
 

@@ -45,7 +45,8 @@ class GatedStore final : public Store {
   }
   Result<Blob> GetPart(const std::string& owner, const ChunkHash& key, size_t bytes) override {
     Result<Blob> part = inner_.GetPart(owner, key, bytes);
-    if (part.ok() && damaged_) {
+    const int64_t read = parts_read_++;
+    if (part.ok() && (damages_all_ || read == damaged_part_)) {
       Blob copy = Blob::CopyOf(part->bytes());
       copy.writable()[copy.size() / 2] ^= std::byte{1};
       return copy;
@@ -57,7 +58,10 @@ class GatedStore final : public Store {
   int64_t budget_bytes() const override { return inner_.budget_bytes(); }
 
   /// Flips one bit of every part read from now on.
-  void Damage() { damaged_ = true; }
+  void Damage() { damages_all_ = true; }
+  /// Flips one bit of the n-th part read from now on.
+  void DamagePart(int64_t n) { damaged_part_ = parts_read_ + n; }
+  int64_t parts_read() const { return parts_read_; }
 
  private:
   void Pass() {
@@ -72,7 +76,8 @@ class GatedStore final : public Store {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool shut_ = false;
-  std::atomic<bool> damaged_{false};
+  std::atomic<bool> damages_all_{false};
+  std::atomic<int64_t> parts_read_{0}, damaged_part_{-1};
   int64_t visitors_ = 0;
 };
 

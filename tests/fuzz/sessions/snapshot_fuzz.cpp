@@ -1,6 +1,8 @@
 // Stored caches: a header with a valid checksum, and a restore from it into a cache. Input: the header.
 #include <cstring>
 #include <numeric>
+#include <utility>
+#include <vector>
 
 #include "cache/kv_pool.h"
 #include "cache/snapshot.h"
@@ -16,10 +18,13 @@ constexpr size_t kLengthAt = 12, kIdAt = 56, kCheckBytes = 8;
 constexpr int64_t kMostBytes = 8 << 20;  // limit of the chunks tried
 const SnapshotProof kProof;
 
-/// A cache of few rows.
+constexpr StateShape kState{.layers = 2, .boundary_bytes = 24, .tail_row_bytes = 12, .slots = 2};
+
+/// Caches of few rows, without and with recurrent state.
 struct Device {
   std::unique_ptr<Backend> backend = std::move(MakeCpuBackend({.threads = 1}).value());
-  KvPool pool = std::move(KvPool::Make(*backend, KvShape{2, 2, 8, DType::kF16, 2, 4}, 1).value());
+  KvPool pools[2] = {std::move(KvPool::Make(*backend, KvShape{2, 2, 8, DType::kF16, 2, 4}, 1).value()),
+                     std::move(KvPool::Make(*backend, KvShape{2, 2, 8, DType::kF16, 2, 4, kState}, 1).value())};
 };
 
 Device& TheDevice() {
@@ -44,12 +49,13 @@ void Restore(Snapshot snapshot) {
     Require(attached.ok(), attached.ToString());
   }
   Device& device = TheDevice();
-  KvCache* cache = LendWhole(device.pool, {16, 40});
+  KvPool& pool = device.pools[snapshot.header().state.empty() ? 0 : 1];
+  KvCache* cache = LendWhole(pool, {pool.shape().pinned_capacity(), 40});
   const Status restored = snapshot.Restore(*cache, *device.backend, kProof);
   Require(restored.ok() || restored.code() == StatusCode::kMismatch || restored.code() == StatusCode::kCorruption,
           restored.ToString());
   if (restored.ok()) Require(cache->ring().next() == snapshot.header().next, "a restored cache goes on where it was");
-  device.pool.Release(cache);
+  pool.Release(cache);
 }
 
 }  // namespace
@@ -57,12 +63,13 @@ void Restore(Snapshot snapshot) {
 std::vector<std::string> Seeds() {
   Device& device = TheDevice();
   std::vector<std::string> seeds;
-  for (const int64_t tokens : {0, 1, 30, 100}) {
-    KvCache* cache = LendWhole(device.pool, {tokens == 1 ? 0 : 4, 40});
-    std::memset(cache->slab(), 0, static_cast<size_t>(cache->shape().slab_bytes()));
+  for (const auto& [pool, tokens] : {std::pair(0, 0), {0, 1}, {0, 30}, {0, 100}, {1, 0}, {1, 64}, {1, 150}}) {
+    KvCache* cache = LendWhole(device.pools[pool], {tokens == 1 ? 0 : 4, 40});
+    std::memset(cache->slab(), 0, static_cast<size_t>(device.pools[pool].reserved_bytes(*cache)));
     for (int64_t i = 0; i < tokens; ++i) {
       if (i % 9 == 0) cache->ring().AddMessageStart(i);
-      cache->ring().Append(1);
+      std::vector<StateWrite> writes;
+      cache->Append(1, &writes);
     }
     std::vector<int32_t> ids(static_cast<size_t>(tokens));
     std::iota(ids.begin(), ids.end(), 0);
@@ -71,7 +78,7 @@ std::vector<std::string> Seeds() {
     std::string header = snapshot.EncodeHeader();
     header.replace(kIdAt, 8, 8, '\1');  // it is random
     seeds.push_back(std::move(header));
-    device.pool.Release(cache);
+    device.pools[pool].Release(cache);
   }
   return seeds;
 }
