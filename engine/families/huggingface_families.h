@@ -31,6 +31,8 @@ std::span<const HuggingFaceFamily> LatentFamilies();
 std::span<const HuggingFaceFamily> HybridFamilies();
 /// Gemma from 4 on.
 std::span<const HuggingFaceFamily> GemmaFamilies();
+/// Those whose layers alternate between windows or chunks and full attention.
+std::span<const HuggingFaceFamily> AlternatingFamilies();
 /// Encoder-decoder families.
 std::span<const HuggingFaceFamily> EncoderDecoderFamilies();
 /// The other families.
