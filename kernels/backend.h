@@ -147,6 +147,7 @@ enum class Feature {
   kVariedLayers,     // KvShape::varied, AttentionArgs::stored
   kScale,
   kSeparateExperts,  // ExpertsArgs that do not accumulate
+  kChunks,           // ScoreTraits::chunked
   kFp8Gemms,         // GEMMs with kF8E4M3 weights round the activations to E4M3
 };
 
@@ -239,7 +240,8 @@ class Backend : public SlabMemory {
   virtual void Xielu(Tensor x, const XieluParameters& parameters);
   /// x = x * factor, in place. REQUIRES: Feature::kScale.
   virtual void Scale(Tensor x, float factor);
-  /// y = y * f(gate), element by element. gate, y [T, n]. REQUIRES: Feature::kGates.
+  /// y = y * f(gate), element by element. gate, y [T, n]; or gate [T, n / m], with a value for each m columns of y.
+  /// REQUIRES: Feature::kGates.
   virtual void Gate(Tensor gate, GateKind kind, Tensor y);
   /// A recurrent mixer (kernels/recurrence.h): reads each segment's boundary state and tail, appends its rows to the
   /// tail, stores the boundaries of AttentionSegment::state_writes. The tail afterwards has the rows from the last

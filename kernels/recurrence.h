@@ -119,6 +119,7 @@ enum class GateKind {
   kSigmoid,
   kSilu,
   kIdentity,
+  kSoftplus,
 };
 
 }  // namespace ringside

@@ -5,6 +5,7 @@
 //   s = s - slopes[h] D      if there are slopes (ALiBi, Press et al. 2022)
 //   s = s + biases[h] of D   if there are biases (T5, Raffel et al. 2020)
 //   softmax over s of all keys with D < window, or of all keys if window is 0, and over sinks[h], if there are any;
+//   with `chunked`, of the keys in the query's own run of `window` positions, counted from 0 (Llama 4, Meta 2025);
 //   a sink acts as a key whose value is 0 (gpt-oss, OpenAI 2025)
 #pragma once
 
@@ -30,6 +31,7 @@ struct ScoreTraits {
   const float* biases = nullptr;
   int64_t bias_reach = 0;
   int64_t window = 0;
+  bool chunked = false;
 };
 
 }  // namespace ringside

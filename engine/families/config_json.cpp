@@ -23,6 +23,7 @@ Status ReadLongRope(const ConfigJson& config, const std::string& in, const Model
     scaling->factors.push_back(factor);
   }
   RETURN_IF_ERROR(config.Optional(in + "attention_factor", &scaling->magnitude));
+  RETURN_IF_ERROR(config.Optional(in + (longer ? "long_mscale" : "short_mscale"), &scaling->magnitude));
   if (scaling->magnitude == 0 && scaling->factor > 1 && scaling->original_context > 1) {
     scaling->magnitude = std::sqrt(1 + std::log(scaling->factor) / std::log(scaling->original_context));
   }

@@ -32,6 +32,8 @@ std::span<const HuggingFaceFamily> GemmaFamilies();
 /// Those with recurrent layers, Mamba-2 apart.
 std::span<const HuggingFaceFamily> HybridFamilies();
 std::span<const HuggingFaceFamily> MambaFamilies();
+/// Those whose layers alternate between windows or chunks and full attention.
+std::span<const HuggingFaceFamily> AlternatingFamilies();
 /// Encoder-decoder families.
 std::span<const HuggingFaceFamily> EncoderDecoderFamilies();
 /// The other families.

@@ -120,10 +120,7 @@ Status ReadMistral4(const ConfigJson& config, ModelSpec* spec) {
   spec->experts_normalised = true;
   RETURN_IF_ERROR(config.Optional("norm_topk_prob", &spec->experts_normalised));
   RETURN_IF_ERROR(ReadPositionScale(config, spec));
-  spec->fused_gate_up = true;
-  for (int64_t layer = 0; layer < spec->layers; ++layer) {
-    if (!spec->IsMixture(layer)) return InvalidArgument("config.json: dense layers are not supported by this family");
-  }
+  spec->fused_experts = true;
   return ReadRotations(config, spec, PartialRotary::kRead);
 }
 
@@ -144,7 +141,7 @@ std::span<const HuggingFaceFamily> LatentFamilies() {
        ReadDeepseekV3,
        kPrefix,
        {kAttention, kLatent, kOneNormEach, kMlp, kExpertsAndShared, kGlmCorrection}},
-      {"mistral4", ReadMistral4, kPrefix, {kAttention, kLatent, kOneNormEach, kExpertsAndShared, kPackedExperts}},
+      {"mistral4", ReadMistral4, kPrefix, {kAttention, kLatent, kOneNormEach, kMlp, kExpertsAndShared, kPackedExperts}},
   };
   return kFamilies;
 }

@@ -13,9 +13,9 @@
 namespace ringside {
 namespace {
 
-std::array<std::span<const HuggingFaceFamily>, 8> AllFamilies() {
-  return {LlamaLikeFamilies(), RecentFamilies(), HybridFamilies(), MambaFamilies(),
-          LatentFamilies(),    GemmaFamilies(),  OlderFamilies(),  EncoderDecoderFamilies()};
+std::array<std::span<const HuggingFaceFamily>, 9> AllFamilies() {
+  return {LlamaLikeFamilies(), RecentFamilies(),      HybridFamilies(), MambaFamilies(),         LatentFamilies(),
+          GemmaFamilies(),     AlternatingFamilies(), OlderFamilies(),  EncoderDecoderFamilies()};
 }
 
 std::vector<std::string_view> SupportedTypes() {

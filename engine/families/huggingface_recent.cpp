@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "engine/families/llama_names.h"
+#include "engine/families/rope_scaling.h"
 
 namespace ringside {
 namespace {
@@ -24,6 +25,7 @@ constexpr TensorRule kApertusNorms[] = {
     {TensorRole::kAttentionNorm, "layers.{}.attention_layernorm.weight"},
     {TensorRole::kMlpNorm, "layers.{}.feedforward_layernorm.weight"},
 };
+constexpr TensorRule kHeadBias[] = {{TensorRole::kHeadBias, "lm_head.bias"}};
 constexpr TensorRule kXieluSlopes[] = {
     {TensorRole::kXieluPositive, "layers.{}.mlp.act_fn.alpha_p"},
     {TensorRole::kXieluNegative, "layers.{}.mlp.act_fn.alpha_n"},
@@ -185,6 +187,26 @@ Status ReadApertus(const ConfigJson& config, ModelSpec* spec) {
   return ReadRotations(config, spec, PartialRotary::kIgnored, {.base = 12e6});
 }
 
+Status ReadPhiMoe(const ConfigJson& config, ModelSpec* spec) {
+  RETURN_IF_ERROR(ReadBase(config, spec));
+  spec->norm = NormKind::kLayer;
+  spec->norm_biases = true;
+  RETURN_IF_ERROR(config.Optional("attention_bias", &spec->qkv_bias));
+  spec->attention_out_bias = spec->qkv_bias;
+  RETURN_IF_ERROR(config.Optional("lm_head_bias", &spec->head_bias));
+  RETURN_IF_ERROR(config.Need("num_local_experts", &spec->experts));
+  RETURN_IF_ERROR(config.Need("num_experts_per_tok", &spec->experts_used));
+  double noise = 0.01;
+  RETURN_IF_ERROR(config.Optional("router_jitter_noise", &noise));
+  spec->router.margin = static_cast<float>(2 * noise);
+  RETURN_IF_ERROR(CheckPositive("router's margin", spec->router.margin));
+  if (spec->experts_used != 2) {
+    return InvalidArgument(fmt::format("config.json: 'num_experts_per_tok' {} is not supported", spec->experts_used));
+  }
+  RETURN_IF_ERROR(ReadWindows(config, EveryLayer, spec));
+  return ReadRotations(config, spec, PartialRotary::kIgnored, {.base = 1e6});
+}
+
 Status ReadArcee(const ConfigJson& config, ModelSpec* spec) {
   RETURN_IF_ERROR(ReadBase(config, spec));
   RETURN_IF_ERROR(config.Optional("attention_bias", &spec->qkv_bias));
@@ -206,6 +228,7 @@ std::span<const HuggingFaceFamily> RecentFamilies() {
       {"glm4_moe", ReadGlm4Moe, kPrefix, {kAttention, kOneNormEach, kMlp, kExpertsAndShared, kGlmCorrection}},
       {"hunyuan_v1_dense", ReadHunyuan, kPrefix, {kAttention, kHunyuanNorms, kOneNormEach, kMlp}},
       {"minimax_m2", ReadMiniMaxM2, kPrefix, {kAttention, kOneNormEach, kMixtralExperts, kMiniMaxCorrection}},
+      {"phimoe", ReadPhiMoe, kPrefix, {kAttention, kOneNormEach, kMixtralExperts, kHeadBias}},
       {"ministral3", ReadMinistral3, kPrefix, {kAttention, kOneNormEach, kMlp}},
       {"seed_oss", ReadSeedOss, kPrefix, {kAttention, kOneNormEach, kMlp}},
   };

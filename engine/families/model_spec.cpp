@@ -67,13 +67,14 @@ Status CheckLatent(const ModelSpec& spec) {
 Status CheckLayerHeads(const ModelSpec& spec) {
   for (int64_t layer = 0; layer < std::ssize(spec.layer_traits); ++layer) {
     const LayerTraits traits = spec.Layer(layer);
-    RETURN_IF_ERROR(CheckRange("number of key and value heads of a layer", traits.kv_heads, 0, spec.heads));
+    RETURN_IF_ERROR(CheckRange("number of heads of a layer", traits.heads, 0, 4096));
+    RETURN_IF_ERROR(CheckRange("number of key and value heads of a layer", traits.kv_heads, 0, spec.Heads(layer)));
     RETURN_IF_ERROR(CheckRange("head size of a layer", traits.head_dim, 0, kMaxHeadDim));
     const auto [kv_heads, head_dim] = spec.KvSizes(layer);
-    if (head_dim % 2 != 0 || spec.heads % kv_heads != 0) {
+    if (head_dim % 2 != 0 || spec.Heads(layer) % kv_heads != 0) {
       return InvalidArgument(
           fmt::format("the model's layer {} has {} key and value heads of {} dimensions for {} heads", layer, kv_heads,
-                      head_dim, spec.heads));
+                      head_dim, spec.Heads(layer)));
     }
     const int64_t of = traits.keys_of;
     if (of == -1) continue;
@@ -83,7 +84,7 @@ Status CheckLayerHeads(const ModelSpec& spec) {
           fmt::format("the model's layer {} cannot read the keys and values of layer {}", layer, of));
     }
   }
-  const bool special = !spec.varied_layers().empty() || spec.shares_keys() || spec.value_norm;
+  const bool special = !spec.varied_layers().empty() || spec.shares_keys() || spec.value_norm || spec.heads_vary();
   const bool plain = !spec.fused_qkv && !spec.qkv_bias && spec.latent.rank == 0 && spec.encoder_layers == 0 &&
                      spec.qk_norm != QkNorm::kRows && spec.qk_norm != QkNorm::kRotatedHeads;
   if (!special || plain) return Status::Ok();
@@ -149,6 +150,11 @@ std::vector<KvLayer> ModelSpec::varied_layers() const {
   return sizes;
 }
 
+bool ModelSpec::heads_vary() const {
+  return std::ranges::any_of(layer_traits,
+                             [this](const LayerTraits& layer) { return layer.heads != 0 && layer.heads != heads; });
+}
+
 bool ModelSpec::shares_keys() const {
   return std::ranges::any_of(layer_traits, [](const LayerTraits& layer) { return layer.keys_of >= 0; });
 }
@@ -185,7 +191,8 @@ float ModelSpec::score_scale() const {
 }
 
 float ModelSpec::ScoreScaleAt(int64_t position) const {
-  const int64_t periods = std::min(position, trained_context - 1) / position_scale_context;
+  const int64_t last = std::min(position, trained_context - 1);
+  const int64_t periods = (last + position_scale_shift) / position_scale_context;
   return static_cast<float>(1 + static_cast<double>(position_scale) * std::log1p(static_cast<double>(periods)));
 }
 
@@ -286,9 +293,6 @@ Status ValidateSpec(const ModelSpec& spec) {
   RETURN_IF_ERROR(CheckRecurrence(spec));
   if (spec.activation == Activation::kXielu && (spec.gated || spec.experts > 0)) {
     return InvalidArgument("the model's gated MLP has the activation xIELU, which is not supported");
-  }
-  if (spec.norm_after && spec.experts > 0 && !spec.separate_experts) {
-    return InvalidArgument("the model has norms after a mixture of experts, which are not supported");
   }
   RETURN_IF_ERROR(CheckPositive("norm epsilon", spec.norm_eps));
   RETURN_IF_ERROR(CheckPositive("embedding scale", spec.embedding_scale));

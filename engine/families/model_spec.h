@@ -45,12 +45,15 @@ struct LatentAttention {
 struct LayerTraits {
   Mixer mixer = Mixer::kAttention;
   int64_t window = 0;     // number of visible keys, the query's own included; 0 = all
+  bool chunked = false;   // ScoreTraits::chunked
   int rotation = 0;       // index in ModelSpec::rotations; -1: not rotated
   bool has_mlp = true;
   int64_t dense_ffn = 0;  // width of this layer's MLP: that of a mixture has it instead of experts; 0: the model's
-  int64_t kv_heads = 0, head_dim = 0;  // 0: the model's
-  int64_t keys_of = -1;                // the earlier layer whose keys and values this one reads; -1: it has its own
-  bool keys_are_values = false;        // values are the projected keys, before their norm
+  int64_t heads = 0, kv_heads = 0, head_dim = 0;  // 0: the model's
+  int64_t keys_of = -1;          // the earlier layer whose keys and values this one reads; -1: it has its own
+  bool keys_are_values = false;  // values are the projected keys, before their norm
+  bool plain_scores = false;     // not scaled by position (ModelSpec::position_scale)
+  bool head_norms = true;        // of ModelSpec::qk_norm
 };
 
 struct ModelSpec {
@@ -70,7 +73,10 @@ struct ModelSpec {
   bool shared_norm = false;                       // with `parallel`: one norm for both
   bool norm_sums = false;                         // post-norm: the stream is normed after each addition (OPT-350m)
   bool final_norm = true;                         // before the head
+  bool plain_final_norm = false;                  // without norm_offset
+  float post_norm_eps = 0;                        // of output norms; 0: norm_eps
   bool embedding_norm = false;                    // norm of the token embeddings (BLOOM)
+  bool embedding_norm_weights = true;
 
   bool gated = true;  // activation(gate) * up, not activation(up)
   Activation activation = Activation::kSilu;
@@ -80,21 +86,27 @@ struct ModelSpec {
   int64_t common_ffn = 0;                 // of the shared expert without one (GLM-4.5): an MLP for all rows; 0: none
   RouterTraits router;                    // without the correction's values
   bool router_correction = false;
+  float router_cap = 0;  // soft cap of the router's logits; 0: none
   // The experts are computed next to the MLP for all rows, of width common_ffn. Both have norms of their own, and so do
   // the router, whose weights are scaled by expert, and the sum (Gemma 4).
   bool separate_experts = false;
 
   bool fused_qkv = false;      // one matrix for queries, keys and values
   bool query_gate = false;     // attention's output is multiplied by the sigmoid of a gate from the query's matrix
+  bool separate_gate = false;  // with query_gate: the gate has its own matrix
+  bool head_gates = false;     // with separate_gate: one gate per head
+  bool softplus_gate = false;  // instead of the sigmoid
   bool fused_gate_up = false;  // one matrix for gate and up
+  bool fused_experts = false;  // one matrix for gate and up of experts only
   bool qkv_bias = false, attention_out_bias = false, mlp_bias = false, head_bias = false;
   QkNorm qk_norm = QkNorm::kNone;
-  bool value_norm = false;  // RMS norm of every value head, without weights
-  float query_scale = 0;    // attention scale; 0: 1 / sqrt(head_dim)
-  // Scores of a query at t are scaled by 1 + position_scale ln(1 + floor(t / position_scale_context)) (Llama 4); t is
-  // at most trained_context - 1. 0: not scaled.
+  bool head_norm_weights = true;  // of queries and keys
+  bool value_norm = false;        // RMS norm of every value head, without weights
+  float query_scale = 0;          // attention scale; 0: 1 / sqrt(head_dim)
+  // Scores of a query at t are scaled by 1 + position_scale ln(1 + floor((t + position_scale_shift) /
+  // position_scale_context)) (Llama 4); t is at most trained_context - 1. 0: not scaled.
   float position_scale = 0;
-  int64_t position_scale_context = 0;
+  int64_t position_scale_context = 0, position_scale_shift = 0;
   float score_cap = 0;        // soft cap of the scores; 0: none
   double alibi = 0;           // head i of H has slope 2^(-alibi i / H), counted from 1 (Press et al. 2022); 0: none
   bool alibi_scaled = false;  // slopes are scaled like the scores (Falcon)
@@ -148,6 +160,9 @@ struct ModelSpec {
     const int64_t own = Layer(layer).dense_ffn;
     return own != 0 ? own : experts == 0 ? ffn : common_ffn;
   }
+  int64_t Heads(int64_t layer) const { return Layer(layer).heads != 0 ? Layer(layer).heads : heads; }
+  /// Whether layers differ in their numbers of heads.
+  bool heads_vary() const;
   /// A layer's key and value heads.
   KvLayer KvSizes(int64_t layer) const {
     const LayerTraits traits = Layer(layer);
@@ -186,24 +201,26 @@ struct ModelSpec {
   /// if they are another layer's.
   int64_t qkv_columns(int64_t layer = 0) const {
     const auto [groups, size] = KvSizes(layer);
-    return (heads + (!OwnsKeys(layer) ? 0 : latent.rank > 0 ? 1 : 2) * groups) * size;
+    return (Heads(layer) + (!OwnsKeys(layer) ? 0 : latent.rank > 0 ? 1 : 2) * groups) * size;
   }
   /// Columns of the attention's result: H v, v: dimensions of a cached value.
   int64_t attended_columns(int64_t layer = 0) const {
-    return heads * (latent.rank > 0 ? latent.rank : KvSizes(layer).head_dim);
+    return Heads(layer) * (latent.rank > 0 ? latent.rank : KvSizes(layer).head_dim);
   }
   /// Columns of the projected queries.
   int64_t query_columns(int64_t layer = 0) const {
-    return heads * (latent.rank > 0 ? latent.plain + rotary : KvSizes(layer).head_dim);
+    return Heads(layer) * (latent.rank > 0 ? latent.plain + rotary : KvSizes(layer).head_dim);
   }
   /// Inputs of the attention's output projection.
   int64_t value_columns(int64_t layer = 0) const {
-    return heads * (latent.rank > 0 ? latent.value : KvSizes(layer).head_dim);
+    return Heads(layer) * (latent.rank > 0 ? latent.value : KvSizes(layer).head_dim);
   }
   /// The most of these columns of any layer.
   int64_t Widest(int64_t (ModelSpec::*columns)(int64_t layer) const) const;
   /// Columns of the gates before a row's queries.
-  int64_t gate_columns(int64_t layer = 0) const { return query_gate ? heads * KvSizes(layer).head_dim : 0; }
+  int64_t gate_columns(int64_t layer = 0) const {
+    return !query_gate ? 0 : Heads(layer) * (head_gates ? 1 : KvSizes(layer).head_dim);
+  }
   /// Columns of a recurrent layer's projected row.
   int64_t recurrent_columns() const;
   /// Columns of a recurrent layer's result.

@@ -26,7 +26,8 @@ TensorSplit SplitOf(TensorRole role) { return kTraits[static_cast<size_t>(role)]
 
 std::vector<int64_t> ShapeOf(TensorRole role, const ModelSpec& spec, int64_t layer) {
   const auto [kv_heads, head_dim] = spec.KvSizes(layer);
-  const int64_t queries = spec.query_columns(layer), keys = kv_heads * head_dim, gates = spec.gate_columns(layer);
+  const int64_t queries = spec.query_columns(layer), keys = kv_heads * head_dim,
+                gates = spec.separate_gate ? 0 : spec.gate_columns(layer);
   const RecurrenceShape& recurrence = spec.recurrence;
   const bool row_norms = spec.qk_norm == QkNorm::kRows;
   const int64_t width = layer < 0 ? 0 : spec.DenseColumns(layer);
@@ -45,6 +46,8 @@ bool IsRequired(TensorRole role, const ModelSpec& spec, int64_t layer, bool enco
   const bool has_mlp = layer < 0 || encoder || spec.Layer(layer).has_mlp, dense = has_mlp && !mixture;
   const Mixer mixer = layer < 0 || encoder ? Mixer::kAttention : spec.Layer(layer).mixer;
   const bool owns = layer < 0 || spec.OwnsKeys(layer), has_values = owns && !spec.Layer(layer).keys_are_values;
+  const bool fused_experts = spec.fused_gate_up || spec.fused_experts;
+  const bool head_norms = spec.qk_norm != QkNorm::kNone && spec.head_norm_weights;
   const bool latent = mixer == Mixer::kAttention && spec.latent.rank > 0;
   const bool attention = mixer == Mixer::kAttention, plain = attention && !latent,
              has_state = IsRecurrent(mixer) && mixer != Mixer::kConvolution;

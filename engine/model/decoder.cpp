@@ -108,6 +108,14 @@ void Decoder::Norm(Tensor x, const DeviceVector& weight, const DeviceVector& bia
     backend_.LayerNorm(x, weight.data(), bias.data(), own_.norm_eps, y);
 }
 
+void Decoder::PostNorm(Tensor x, const DeviceVector& weight) const {
+  const float eps = own_.post_norm_eps != 0 ? own_.post_norm_eps : own_.norm_eps;
+  if (own_.norm == NormKind::kRms)
+    backend_.RmsNorm(x, weight.data(), eps, x);
+  else
+    backend_.LayerNorm(x, weight.data(), none_.data(), eps, x);
+}
+
 Tensor Decoder::NormedStream(const DeviceVector& weight, const DeviceVector& bias, Scratch& scratch) {
   if (weight.data() == nullptr) return stream_;
   const Tensor normed = scratch.Rows(backend_, stream_.rows).value();
@@ -126,7 +134,7 @@ void Decoder::AddToStream(Tensor x, const StreamPart& part) {
   backend_.Linear({.x = x, .weights = weights, .bias = bias, .y = own});
   AddAdapted(x, part.layer, part.adapted, own);
   if (part.norm.data() == nullptr) return backend_.AllReduceAdd(own, stream_);
-  Norm(own, part.norm, {}, own);
+  PostNorm(own, part.norm);
   backend_.Add(own, stream_);
 }
 
@@ -173,7 +181,8 @@ void Decoder::AddAdapted(Tensor x, int64_t layer, AdaptedPart part, Tensor y) {
 void Decoder::Attend(Tensor x, const LayerWeights& w, const LayerStep& step) {
   const auto [kv_heads, head_dim] = own_.KvSizes(step.layer);
   const bool owns = own_.OwnsKeys(step.layer);
-  const int64_t queries = own_.heads * head_dim, keys = owns ? kv_heads * head_dim : 0, columns = queries + 2 * keys;
+  const int64_t heads = own_.Heads(step.layer), queries = heads * head_dim, keys = owns ? kv_heads * head_dim : 0,
+                columns = queries + 2 * keys;
   const int64_t gates = own_.gate_columns(step.layer);
   const Tensor projected = qkv_.Rows(backend_, x.rows, gates + columns).value();
   AttentionArgs args = step.attention;
@@ -182,6 +191,7 @@ void Decoder::Attend(Tensor x, const LayerWeights& w, const LayerStep& step) {
   args.scores.sinks = w.sinks.data();
   args.query_weights = w.query_weights.data();
   std::vector<const Weight*> weights = Pointers(w.qkv);
+  if (own_.separate_gate) weights.insert(weights.begin(), &w.query_gate);
   if (own_.Layer(step.layer).keys_are_values) weights.push_back(weights.back());
   backend_.Linear({.x = x,
                    .weights = weights,
@@ -189,9 +199,9 @@ void Decoder::Attend(Tensor x, const LayerWeights& w, const LayerStep& step) {
                    .y = projected,
                    .rounded_bias = w.qkv_bias.rounded.data.data()});
   AddAdapted(x, step.layer, AdaptedPart::kQkv, projected);
-  if (own_.qk_norm != QkNorm::kNone) {
+  if (w.query_norm.data() != nullptr) {
     const bool each = own_.qk_norm != QkNorm::kRows;
-    backend_.RmsNormHeads(args.qkv.Columns(0, queries), each ? own_.heads : 1, w.query_norm.data(), own_.norm_eps);
+    backend_.RmsNormHeads(args.qkv.Columns(0, queries), each ? heads : 1, w.query_norm.data(), own_.norm_eps);
     const Tensor own_keys = args.qkv.Columns(queries, keys);
     if (owns) backend_.RmsNormHeads(own_keys, each ? kv_heads : 1, w.key_norm.data(), own_.norm_eps);
   }
@@ -199,7 +209,8 @@ void Decoder::Attend(Tensor x, const LayerWeights& w, const LayerStep& step) {
     backend_.RmsNormHeads(args.qkv.Columns(queries + keys, keys), kv_heads, weights_.ones.data(), own_.norm_eps);
   }
   backend_.Attention(args);
-  if (own_.query_gate) backend_.Gate(projected.Columns(0, gates), GateKind::kSigmoid, args.out);
+  const GateKind gate = own_.softplus_gate ? GateKind::kSoftplus : GateKind::kSigmoid;
+  if (own_.query_gate) backend_.Gate(projected.Columns(0, gates), gate, args.out);
   AddToStream(args.out,
               {w.attention_out, w.attention_out_bias, w.attention_post_norm, step.layer, AdaptedPart::kAttentionOut});
 }
@@ -246,6 +257,7 @@ void Decoder::Mlp(Tensor x, const LayerWeights& w, int64_t layer) {
 Tensor Decoder::RouterLogits(Tensor x, const LayerWeights& w) {
   const Tensor router = router_.Rows(backend_, x.rows).value();
   backend_.Linear({.x = x, .weights = Pointers(w.router), .bias = w.router_bias.data(), .y = router});
+  if (own_.router_cap > 0) backend_.SoftCap(router, own_.router_cap);
   return router;
 }
 
@@ -285,11 +297,15 @@ void Decoder::Block(const LayerWeights& w, const LayerStep& step) {
   if (w.cross_query.rows > 0) AttendToInput(w, step);
   if (has_mlp && !own_.parallel && !sums) input = NormedStream(w.mlp_norm, w.mlp_norm_bias, normed_);
   const bool mixture = !w.expert_list.empty();
-  if (mixture && own_.separate_experts)
-    MlpAndExperts(w, step.layer);
-  else if (!w.mlp_in.empty())
-    Mlp(input, w, step.layer);
-  if (mixture && !own_.separate_experts) Experts(input, RouterLogits(input, w), w, stream_, true);
+  if (mixture && own_.norm_after) {
+    if (own_.separate_experts)
+      MlpAndExperts(w, step.layer);
+    else
+      NormedExperts(input, w, step.layer);
+  } else {
+    if (!w.mlp_in.empty()) Mlp(input, w, step.layer);
+    if (mixture) Experts(input, RouterLogits(input, w), w, stream_, true);
+  }
   if (sums) Norm(stream_, w.mlp_norm, w.mlp_norm_bias, stream_);
   if (own_.layer_inputs > 0) AddLayerInput(w, step.layer);
   if (own_.layer_scalar) backend_.Scale(stream_, w.scalar);
@@ -304,8 +320,10 @@ void Decoder::Run(const StepPlan& plan, const KvShape& shape, std::span<const At
     if (shard_.chooses()) backend_.SendSampledTokens(awaited);
     if (shard_.embeds()) backend_.ReceiveSampledTokens(awaited);
   }
+  std::vector<int64_t> pairs;
+  for (const Rotation& rotation : own_.rotations) pairs.push_back(std::ssize(rotation.inverse_frequencies));
   const std::vector<MicroBatch> batches =
-      SplitIntoMicroBatches(plan, segments, own_.rotary / 2, shard_.stages, backend_.saturating_rows());
+      SplitIntoMicroBatches(plan, segments, pairs, shard_.stages, backend_.saturating_rows());
   int64_t most = 0;
   for (const MicroBatch& batch : batches) most = std::max(most, batch.rows);
   const Tensor all = stream_scratch_.Rows(backend_, shard_.chooses() ? plan.rows() : most).value();
@@ -444,7 +462,6 @@ void Decoder::RunLayers(const MicroBatch& batch, const KvShape& shape) {
                                .slopes = weights_.slopes.data(),
                                .biases = weights_.biases.data(),
                                .bias_reach = own_.bias_reach},
-                    .query_scales = query_scales.empty() ? nullptr : query_scales.data(),
                     .seen = own_.encoder_layers > 0 ? VisibleKeys::kRing : VisibleKeys::kBefore,
                     .segments = batch.segments,
                     .step = ++attention_step_},
@@ -455,6 +472,9 @@ void Decoder::RunLayers(const MicroBatch& batch, const KvShape& shape) {
     step.layer = layer;
     step.mixer = traits.mixer;
     if (own_.IsAttention(layer)) step.attention.layer = own_.KvIndex(layer);
+    step.attention.heads = own_.Heads(layer);
+    step.attention.query_scales = traits.plain_scores || query_scales.empty() ? nullptr : query_scales.data();
+    step.attention.scores.chunked = traits.chunked;
     step.attention.stored = !own_.OwnsKeys(layer);
     if (rotates) {
       const auto& frequencies = own_.rotations[static_cast<size_t>(traits.rotation)].inverse_frequencies;

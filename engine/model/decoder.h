@@ -88,6 +88,8 @@ class Decoder final : public RankDecoder {
   };
   void Block(const LayerWeights& w, const LayerStep& step);
   void Norm(Tensor x, const DeviceVector& weight, const DeviceVector& bias, Tensor y) const;
+  /// x = the norm of a layer's output.
+  void PostNorm(Tensor x, const DeviceVector& weight) const;
   /// The stream's norm in `scratch`; the stream itself if there is no such norm.
   Tensor NormedStream(const DeviceVector& weight, const DeviceVector& bias, Scratch& scratch);
   void Attend(Tensor x, const LayerWeights& w, const LayerStep& step);
@@ -104,6 +106,8 @@ class Decoder final : public RankDecoder {
   void Experts(Tensor x, Tensor router, const LayerWeights& w, Tensor y, bool accumulate);
   /// MLP and experts of ModelSpec::separate_experts.
   void MlpAndExperts(const LayerWeights& w, int64_t layer);
+  /// MLP and experts of x, with a norm of their sum.
+  void NormedExperts(Tensor x, const LayerWeights& w, int64_t layer);
   /// Per-layer inputs (ModelSpec::layer_inputs): of all layers, from the stream of embeddings; and a layer's.
   void EmbedLayerInputs(std::span<const TokenId> ids);
   void AddLayerInput(const LayerWeights& w, int64_t layer);

@@ -13,14 +13,29 @@ void Decoder::MlpAndExperts(const LayerWeights& w, int64_t layer) {
   const Weight* weights[] = {&w.mlp_out};
   backend_.Linear({.x = hidden, .weights = weights, .y = sum});
   AddAdapted(hidden, layer, AdaptedPart::kMlpOut, sum);
-  Norm(sum, separate.mlp_post_norm, none_, sum);
+  PostNorm(sum, separate.mlp_post_norm);
 
   const Tensor router = RouterLogits(NormedStream(separate.router_norm, none_, normed_), w);
   const Tensor experts = experts_.Rows(backend_, stream_.rows).value();
   Experts(NormedStream(separate.experts_norm, none_, normed_), router, w, experts, false);
-  Norm(experts, separate.experts_post_norm, none_, experts);
+  PostNorm(experts, separate.experts_post_norm);
   backend_.Add(experts, sum);
-  Norm(sum, w.mlp_post_norm, none_, sum);
+  PostNorm(sum, w.mlp_post_norm);
+  backend_.Add(sum, stream_);
+}
+
+// x + Norm(Mlp(y) + Experts(y))
+void Decoder::NormedExperts(Tensor x, const LayerWeights& w, int64_t layer) {
+  const Tensor sum = part_.Rows(backend_, stream_.rows).value();
+  const bool dense = !w.mlp_in.empty();
+  if (dense) {
+    const Tensor hidden = MlpHidden(x, w, layer);
+    const Weight* weights[] = {&w.mlp_out};
+    backend_.Linear({.x = hidden, .weights = weights, .y = sum});
+    AddAdapted(hidden, layer, AdaptedPart::kMlpOut, sum);
+  }
+  Experts(x, RouterLogits(x, w), w, sum, dense);
+  PostNorm(sum, w.mlp_post_norm);
   backend_.Add(sum, stream_);
 }
 
@@ -51,7 +66,7 @@ void Decoder::AddLayerInput(const LayerWeights& w, int64_t layer) {
   const Tensor sum = part_.Rows(backend_, stream_.rows).value();
   const Weight* out[] = {&w.input_out};
   backend_.Linear({.x = gate, .weights = out, .y = sum});
-  Norm(sum, w.input_post_norm, none_, sum);
+  PostNorm(sum, w.input_post_norm);
   backend_.Add(sum, stream_);
 }
 

@@ -37,16 +37,18 @@ int64_t LargestMicroBatch(int64_t rows, int stages, int64_t saturating_rows) {
 }
 
 std::vector<MicroBatch> SplitIntoMicroBatches(const StepPlan& plan, std::span<const AttentionSegment> segments,
-                                              int64_t pairs, int stages, int64_t saturating_rows) {
+                                              std::span<const int64_t> pairs, int stages, int64_t saturating_rows) {
   const std::vector<int64_t> borders =
       Borders(plan.rows(), CountMicroBatches(plan.rows(), stages, saturating_rows), segments);
   std::vector<MicroBatch> batches;
   for (size_t i = 0; i + 1 < borders.size(); ++i) {
-    const int64_t begin = borders[i], end = borders[i + 1], angles = begin * pairs;
+    const int64_t begin = borders[i], end = borders[i + 1];
     MicroBatch& batch = batches.emplace_back();
     batch.first_row = begin;
     batch.rows = end - begin;
-    for (const RopeAngles& all : plan.angles) {
+    for (size_t rotation = 0; rotation < plan.angles.size(); ++rotation) {
+      const RopeAngles& all = plan.angles[rotation];
+      const int64_t angles = begin * pairs[rotation];
       batch.angles.push_back(
           {all.own_cos + angles, all.own_sin + angles, all.pinned_cos + angles, all.pinned_sin + angles});
     }

@@ -26,8 +26,8 @@ int64_t LargestMicroBatch(int64_t rows, int stages, int64_t saturating_rows);
 
 /// Splits a step in row order, so that each stage sees the rows of a sequence in order. The sizes are about equal: a
 /// border is between two sequences if one is near, else within a sequence. `segments`: the plan's; `pairs`: rotary
-/// angles per row.
+/// angles per row, by rotation.
 std::vector<MicroBatch> SplitIntoMicroBatches(const StepPlan& plan, std::span<const AttentionSegment> segments,
-                                              int64_t pairs, int stages, int64_t saturating_rows);
+                                              std::span<const int64_t> pairs, int stages, int64_t saturating_rows);
 
 }  // namespace ringside

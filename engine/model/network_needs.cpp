@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "kernels/backend.h"
 
 namespace ringside {
@@ -23,7 +25,17 @@ constexpr Need kNeeds[] = {
      "layers that share keys and values"},
     {Feature::kGates, [](const ModelSpec& spec) { return spec.layer_inputs > 0; }, "per-layer embeddings"},
     {Feature::kScale, [](const ModelSpec& spec) { return spec.layer_scalar; }, "factors of its layers"},
-    {Feature::kSeparateExperts, [](const ModelSpec& spec) { return spec.separate_experts; }, "experts next to an MLP"},
+    {Feature::kVariedLayers, [](const ModelSpec& spec) { return spec.heads_vary(); },
+     "numbers of heads that differ between layers"},
+    {Feature::kSeparateExperts, [](const ModelSpec& spec) { return spec.norm_after && spec.experts > 0; },
+     "norms after a mixture of experts"},
+    {Feature::kChunks,
+     [](const ModelSpec& spec) {
+       return std::ranges::any_of(spec.layer_traits, [](const LayerTraits& layer) { return layer.chunked; });
+     },
+     "attention in chunks"},
+    {Feature::kRouterTraits, [](const ModelSpec& spec) { return spec.router.margin > 0 || spec.router.scales_input; },
+     "a router with margins or scaled inputs"},
     {Feature::kRouterTraits, [](const ModelSpec& spec) { return spec.router.sigmoid; }, "a sigmoid router"},
     {Feature::kRouterTraits, [](const ModelSpec& spec) { return spec.router_correction || !spec.router.plain(); },
      "a router with corrections, groups or a scale"},
@@ -63,6 +75,7 @@ Status CheckShares(const ModelSpec& spec) {
   const char* what = spec.encoder_layers > 0         ? "an encoder"
                      : spec.latent.rank > 0          ? "multi-head latent attention"
                      : !spec.varied_layers().empty() ? "attention heads that differ between layers"
+                     : spec.heads_vary()             ? "numbers of heads that differ between layers"
                      : spec.shares_keys()            ? "layers that share keys and values"
                      : spec.layer_inputs > 0         ? "per-layer embeddings"
                      : spec.experts > 0              ? "a mixture of experts"

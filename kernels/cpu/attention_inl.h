@@ -102,7 +102,8 @@ bool FindVisible(const AttentionCall& call, const AttentionTile& tile, bool pinn
     const int64_t t = tile.position + r;
     int64_t first = pinned ? 0 : tile.first_live[r] - base;
     if (call.scores.window > 0) {
-      const int64_t oldest = QueryPosition(tile, r, pinned) - call.scores.window + 1 - base;
+      const int64_t query = QueryPosition(tile, r, pinned), window = call.scores.window;
+      const int64_t oldest = (call.scores.chunked ? query - query % window : query - window + 1) - base;
       if (first < oldest) first = oldest;
     }
     int64_t last = (pinned && (tile.pinned <= t || call.all_pinned) ? tile.pinned : t + 1) - base;

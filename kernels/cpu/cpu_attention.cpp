@@ -42,8 +42,9 @@ AttentionCall MakeCall(const AttentionArgs& args) {
           .ring_tiles = shape.ring_tiles};
 }
 
-/// Fills in the key blocks that the tile's rows see within a window; `window` 0 means no window.
-void FindBlocks(VisibleKeys seen, int64_t window, AttentionTile* tile) {
+/// Fills in the key blocks that the tile's rows see within their window, if there is one.
+void FindBlocks(VisibleKeys seen, const ScoreTraits& scores, AttentionTile* tile) {
+  const int64_t window = scores.window;
   const int64_t last = tile->position + tile->rows - 1;
   const int64_t pinned = seen == VisibleKeys::kBefore   ? std::min(tile->pinned, last + 1)
                          : seen == VisibleKeys::kPinned ? tile->pinned
@@ -55,7 +56,8 @@ void FindBlocks(VisibleKeys seen, int64_t window, AttentionTile* tile) {
   for (int64_t r = 0; r < tile->rows; ++r) {
     const int64_t t = tile->position + r;
     if (t < tile->pinned) continue;
-    first = std::min(first, window > 0 ? std::max(tile->first_live[r], t - window + 1) : tile->first_live[r]);
+    const int64_t oldest = window == 0 ? 0 : scores.chunked ? t - t % window : t - window + 1;
+    first = std::min(first, std::max(tile->first_live[r], oldest));
   }
   tile->first_ring_block = (first - tile->pinned) / kKeyBlock;
   tile->ring_blocks = (last - tile->pinned) / kKeyBlock - tile->first_ring_block + 1;
@@ -111,7 +113,7 @@ void CpuBackend::MakeTiles(const AttentionArgs& args) {
                              .kv_head = g,
                              .head = g * group + h,
                              .heads = std::min(heads, group - h)};
-          FindBlocks(args.seen, args.scores.window, &tile);
+          FindBlocks(args.seen, args.scores, &tile);
           tiles_.push_back(tile);
         }
       }

@@ -188,8 +188,17 @@ void CpuBackend::Xielu(Tensor x, const XieluParameters& parameters) {
 
 void CpuBackend::Gate(Tensor gate, GateKind kind, Tensor y) {
   CheckFloat(gate), CheckFloat(y);
-  CHECK(gate.rows == y.rows && gate.cols == y.cols);
-  EachRow(y.rows, 4 * y.cols, [&](int64_t r) { kernels_.gate(gate.f32_row(r), kind, y.cols, y.f32_row(r)); });
+  CHECK(gate.rows == y.rows && gate.cols > 0 && y.cols % gate.cols == 0);
+  const int64_t each = y.cols / gate.cols;
+  EachRow(y.rows, 4 * y.cols, [&](int64_t r) {
+    if (each == 1) return kernels_.gate(gate.f32_row(r), kind, y.cols, y.f32_row(r));
+    float values[4096];
+    CHECK_LE(each, int64_t{4096});
+    for (int64_t i = 0; i < gate.cols; ++i) {
+      std::fill_n(values, each, gate.f32_row(r)[i]);
+      kernels_.gate(values, kind, each, y.f32_row(r) + i * each);
+    }
+  });
 }
 
 void CpuBackend::Scale(Tensor x, float factor) {

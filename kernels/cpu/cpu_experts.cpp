@@ -75,6 +75,24 @@ void RouteByTraits(std::span<const float> logits, const ExpertsArgs& args, std::
   if (args.shared) weights[routed] = 1.0f / (1.0f + std::exp(-logits[routed]));
 }
 
+/// As Route, for RouterTraits::margin.
+void RouteByMargin(std::span<const float> logits, const ExpertsArgs& args, std::span<float> weights) {
+  const auto routed = static_cast<std::ptrdiff_t>(logits.size());
+  std::vector<float> left(logits.begin(), logits.begin() + routed);
+  std::ranges::fill(weights, 0.0f);
+  for (int64_t i = 0; i < args.top_k; ++i) {
+    const auto best = static_cast<size_t>(std::ranges::max_element(left) - left.begin());
+    const float largest = left[best];
+    float sum = 0;
+    for (size_t e = 0; e < left.size(); ++e) {
+      const float factor = std::max(std::abs(logits[e]), largest);
+      if (!((largest - logits[e]) / factor > args.traits.margin)) sum += std::exp(left[e] - largest);
+    }
+    weights[best] = 1 / sum;
+    left[best] = -std::numeric_limits<float>::infinity();
+  }
+}
+
 Tensor View(std::vector<float>* memory, int64_t rows, int64_t cols) {
   memory->resize(std::max(memory->size(), static_cast<size_t>(rows * cols)));
   return {DType::kF32, memory->data(), rows, cols, cols};
@@ -91,7 +109,7 @@ void CpuBackend::Experts(const ExpertsArgs& args) {
   const auto experts = static_cast<size_t>(router.cols);
   routed_.resize(static_cast<size_t>(x.rows) * experts);
   for (int64_t r = 0; r < x.rows; ++r) {
-    const auto route = args.traits.plain() ? Route : RouteByTraits;
+    const auto route = args.traits.plain() ? Route : args.traits.margin > 0 ? RouteByMargin : RouteByTraits;
     route({router.f32_row(r), experts}, args, std::span(routed_).subspan(static_cast<size_t>(r) * experts, experts));
   }
   for (int64_t r = 0; !args.accumulate && r < y.rows; ++r) std::fill_n(y.f32_row(r), y.cols, 0.0f);
@@ -109,6 +127,12 @@ void CpuBackend::Experts(const ExpertsArgs& args) {
     const Tensor gathered = View(&expert_x_, rows, x.cols), in = View(&expert_in_, rows, gated ? 2 * inner : inner),
                  mid = gated ? View(&expert_mid_, rows, inner) : in, out = View(&expert_out_, rows, y.cols);
     GatherRows(x, expert_rows_, gathered);
+    if (args.traits.scales_input) {
+      for (int64_t i = 0; i < rows; ++i) {
+        for (int64_t c = 0; c < x.cols; ++c) gathered.f32_row(i)[c] *= expert_weights_[static_cast<size_t>(i)];
+      }
+      std::ranges::fill(expert_weights_, 1.0f);
+    }
     const Weight* up[] = {&expert.in.front(), &expert.in.back()};
     Linear({.x = gathered, .weights = std::span(up).first(expert.in.size()), .bias = expert.in_bias, .y = in});
     if (gated)

@@ -145,9 +145,10 @@ void ActivateRow(float* x, int64_t n, Activation activation) {
 void GateRow(const float* gate, GateKind kind, int64_t n, float* y) {
   EachRun(n, [&](int64_t i, int64_t c) LANES_LAMBDA {
     const F32x16 x = LoadRun(y + i, c), g = LoadRun(gate + i, c);
-    const F32x16 gated = kind == GateKind::kSigmoid ? TimesSigmoid(x, g)
-                         : kind == GateKind::kSilu  ? Mul(x, TimesSigmoid(g, g))
-                                                    : Mul(x, g);
+    const F32x16 gated = kind == GateKind::kSigmoid    ? TimesSigmoid(x, g)
+                         : kind == GateKind::kSilu     ? Mul(x, TimesSigmoid(g, g))
+                         : kind == GateKind::kSoftplus ? Mul(x, Softplus(g))
+                                                       : Mul(x, g);
     StoreRun(y + i, gated, c);
   });
 }

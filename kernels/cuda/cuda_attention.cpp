@@ -32,7 +32,8 @@ void OrderAfterCopies(const AttentionArgs& args, SlabCopies* copies, StepRecorde
 void CudaBackend::Attention(const AttentionArgs& args) {
   CHECK(!IsQuantized(args.qkv.dtype) && !IsQuantized(args.out.dtype));
   CheckAttention(args, kMaxHeadDim);
-  CHECK(args.query_weights == nullptr && args.query_scales == nullptr);
+  CHECK(args.query_weights == nullptr && args.query_scales == nullptr && !args.scores.chunked && !args.stored);
+  CHECK(args.shape.latent_dim == 0 && args.shape.varied.empty());
   for (const AttentionSegment& s : args.segments) CHECK_LE(s.position + s.rows, int64_t{INT32_MAX});
   if (args.qkv.rows == 0) return;
   OrderAfterCopies(args, &slab_copies_, &recorder_);

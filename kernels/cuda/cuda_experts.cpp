@@ -87,6 +87,7 @@ void CudaBackend::Experts(const ExpertsArgs& args) {
   CHECK(x.rows == y.rows && x.cols == y.cols && x.rows == router.rows);
   CHECK(x.stride % kMultiple == 0 && y.stride % kMultiple == 0);
   CHECK_EQ(router.cols, static_cast<int64_t>(args.experts.size()));
+  CHECK(args.accumulate && args.traits.plain());
   CHECK(args.top_k > 0 && args.top_k <= router.cols - (args.shared ? 1 : 0));
   CHECK(args.packed != nullptr && args.traits.plain());
   const auto top_k = static_cast<int32_t>(args.top_k);

@@ -238,6 +238,28 @@ FAMILIES = {
         vision_config=dict(hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=1,
                            num_key_value_heads=1, head_dim=16, global_head_dim=16, patch_size=4,
                            position_embedding_size=16))),
+    "llama4_text": ("Llama4", dict(
+        GROUPED, head_dim=16, num_hidden_layers=4, intermediate_size=16, intermediate_size_mlp=32, num_local_experts=4,
+        attention_chunk_size=12, moe_layers=[1, 3], no_rope_layers=[1, 0, 1, 1], floor_scale=8, attn_scale=0.3,
+        layer_types=layers("chunked", "full", "chunked", "full"))),
+    "afmoe": ("Afmoe", dict(
+        GROUPED, head_dim=16, num_hidden_layers=3, sliding_window=12, num_experts=6, num_experts_per_tok=2,
+        moe_intermediate_size=12, num_shared_experts=2, route_scale=1.7, mup_enabled=True,
+        layer_types=layers("sliding", "full", "sliding"))),
+    "laguna": ("Laguna", dict(
+        GROUPED, head_dim=16, num_hidden_layers=3, sliding_window=12, num_experts=6, num_experts_per_tok=2,
+        moe_intermediate_size=12, shared_expert_intermediate_size=20, moe_routed_scaling_factor=1.7,
+        moe_router_logit_softcapping=1.5, num_attention_heads_per_layer=[4, 6, 2],
+        layer_types=layers("full", "sliding", "full"))),
+    "phimoe": ("Phimoe", dict(
+        GROUPED, intermediate_size=24, num_local_experts=6, num_experts_per_tok=2, router_jitter_noise=0.2,
+        attention_bias=True, lm_head_bias=True)),
+    "muse_glimmer": ("MuseGlimmerForConditionalGeneration", dict(
+        text_config=dict(GROUPED, head_dim=16, num_hidden_layers=3, sliding_window=12, final_logit_softcapping=3.0,
+                         layer_types=layers("sliding", "sliding", "full")),
+        vision_config=dict(hidden_size=16, num_hidden_layers=1, num_attention_heads=1, intermediate_size=16,
+                           patch_size=4, pos_emb_height=2, pos_emb_width=2),
+        out_hidden_size=64, projector_hidden_size=16)),
     "gemma4_unified_text": ("Gemma4Unified", dict(
         GEMMA4, num_hidden_layers=6, num_global_key_value_heads=1, attention_k_eq_v=True)),
 }
@@ -246,11 +268,12 @@ RECURRENT = {"lfm2_biases", "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "q
 LONGER_IDS = [(i * i * 7 + i * 13 + 5) % VOCAB for i in range(150)]
 # Families whose place in the list is not their seed.
 SEEDS = {"deepseek_v2": 154, "deepseek_v3": 155, "glm4_moe_lite": 156, "mistral4": 157, "kimi_k25": 158, "gemma4": 160,
-         "gemma4_moe": 161, "gemma4_wrapper": 162, "gemma4_unified_text": 163}
+         "gemma4_moe": 161, "gemma4_wrapper": 162, "gemma4_unified_text": 163,
+         "llama4_text": 170, "afmoe": 171, "laguna": 172, "phimoe": 173, "muse_glimmer": 174}
 FLOAT32 = {"xglm"}  # its mask value overflows in a float64 run
 SDPA = {"falcon_alibi"}  # the eager implementation of transformers 5.24 adds the slopes' biases twice
 TEXT_CONFIGS = {"Gemma3": "Gemma3TextConfig", "Gemma4": "Gemma4TextConfig",
-                "Gemma4Unified": "Gemma4UnifiedTextConfig", "Qwen3_5": "Qwen3_5TextConfig",
+                "Gemma4Unified": "Gemma4UnifiedTextConfig", "Llama4": "Llama4TextConfig", "Qwen3_5": "Qwen3_5TextConfig",
                 "Qwen3_5Moe": "Qwen3_5MoeTextConfig"}
 
 

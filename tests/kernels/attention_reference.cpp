@@ -111,7 +111,8 @@ std::vector<double> DenseAttention(const AttentionCase& c) {
       for (int64_t p = 0; p <= t; ++p) {
         if (p >= c.pinned && p < c.FirstLive(t)) continue;
         const int64_t distance = (p < c.pinned ? PinnedPosition(c, t) : t) - p;
-        if (c.window > 0 && distance >= c.window) continue;
+        const int64_t query = p + distance;  // its position, or in the cache
+        if (c.window > 0 && (c.chunked ? p / c.window != query / c.window : distance >= c.window)) continue;
         double score = 0;
         for (int64_t d = 0; d < c.head_dim; ++d) {
           score += (p < c.pinned ? pinned : own)[static_cast<size_t>(d)] *

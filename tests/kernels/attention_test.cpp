@@ -91,12 +91,14 @@ std::vector<AttentionCase> TraitCases() {
                       .slack = 13,
                       .length = 650};
   const std::vector<float> slopes = {0.5f, 0.25f, 0.125f, 0.0625f, 0.03125f, 0.015625f}, sinks = {-2, 0, 1, 2, 3, 4.5f};
-  std::vector<AttentionCase> cases(6, plain);
+  std::vector<AttentionCase> cases(8, plain);
   cases[0].soft_cap = 1.5f;
   cases[1].slopes = slopes;
   cases[2].sinks = sinks;
   cases[3].window = 3;
   cases[4].window = 280;
+  cases[6].window = 50, cases[6].chunked = true;
+  cases[7].window = 300, cases[7].chunked = true;
   cases[5].soft_cap = 2, cases[5].slopes = slopes, cases[5].sinks = sinks, cases[5].window = 200;
   return cases;
 }

@@ -323,6 +323,20 @@ TEST(CpuExperts, RouteByTraits) {
   ExpectWeights(logits,
                 {.top_k = 2, .traits = {.sigmoid = true, .groups = 2, .groups_used = 1, .correction = second.data()}},
                 {0, 0, 0, sigmoid(-1), sigmoid(0.5), 0});
+  // By their highest choice the first has.
+  ExpectWeights(logits, {.top_k = 1, .traits = {.groups = 2, .groups_used = 1, .group_highest = true}},
+                {std::exp(2) / all, 0, 0, 0, 0, 0});
+  ExpectWeights({1, 1, 0, 1.1f, -9, -9}, {.top_k = 1, .traits = {.sigmoid = true, .groups = 2, .groups_used = 1}},
+                {sigmoid(1), 0, 0, 0, 0, 0});
+  ExpectWeights({1, 1, 0, 1.1f, -9, -9},
+                {.top_k = 1, .traits = {.sigmoid = true, .groups = 2, .groups_used = 1, .group_highest = true}},
+                {0, 0, 0, sigmoid(1.1f), 0, 0});
+  const std::vector<float> scales = {3, 1, 1, 1, 1, 1};
+  ExpectWeights(logits, {.top_k = 2, .normalised = true, .traits = {.sigmoid = true, .scales = scales.data()}},
+                {3 * sigmoid(2) / sum, sigmoid(1) / sum, 0, 0, 0, 0});
+  // The second expert is selected without the first; only logits near the selected one count.
+  ExpectWeights({2, 1.9f, 0, -1, 1.7f, -2}, {.top_k = 2, .traits = {.margin = 0.06f}},
+                {1 / (1 + std::exp(-0.1)), 1, 0, 0, 0, 0});
   // Equal choices: the lower index.
   ExpectWeights({0, 0, 0, 0, 0, 0}, {.top_k = 2, .traits = {.sigmoid = true}}, {0.5, 0.5, 0, 0, 0, 0});
 }

@@ -69,6 +69,7 @@ struct AttentionCase {
   float soft_cap = 0;                // ScoreTraits
   std::vector<float> slopes, sinks;  // [heads], or none
   int64_t window = 0;
+  bool chunked = false;
   int64_t latent_dim = 0;  // KvShape::latent_dim; the rotated dimensions are the last ones
 
   int64_t width() const { return (heads + (latent_dim > 0 ? 1 : 2) * kv_heads) * head_dim; }
@@ -81,7 +82,8 @@ struct AttentionCase {
             .soft_cap = soft_cap,
             .slopes = slopes.empty() ? nullptr : slopes.data(),
             .sinks = sinks.empty() ? nullptr : sinks.data(),
-            .window = window};
+            .window = window,
+            .chunked = chunked};
   }
   int64_t FirstLive(int64_t t) const;
   int64_t RingRows(int64_t chunk) const;

@@ -135,6 +135,39 @@ TEST_P(RowOps, ActivationsAndCaps) {
   }
 }
 
+TEST_P(RowOps, GatesAndFactors) {
+  const std::vector<float> gate = Sweep();
+  const auto n = static_cast<int64_t>(gate.size());
+  const std::vector<float> x = RandomFloats(gate.size(), 6, 4);
+  const auto gated = [&](GateKind kind) {
+    std::vector<float> y = x, g = gate;
+    backend_->Gate(AsTensor(g, 1, n), kind, AsTensor(y, 1, n));
+    return y;
+  };
+  const std::vector<float> sigmoid = gated(GateKind::kSigmoid), silu = gated(GateKind::kSilu),
+                           product = gated(GateKind::kIdentity), softplus = gated(GateKind::kSoftplus);
+  std::vector<float> scaled = x;
+  backend_->Scale(AsTensor(scaled, 1, n), 0.3f);
+  for (size_t i = 0; i < gate.size(); ++i) {
+    const double g = gate[i], v = x[i], s = 1 / (1 + std::exp(-g));
+    ASSERT_NEAR(sigmoid[i], v * s, 4e-7 * std::fabs(v * s) + 1e-30) << g;
+    ASSERT_NEAR(silu[i], v * g * s, 6e-7 * std::fabs(v * g * s) + 1e-30) << g;
+    ASSERT_EQ(product[i], x[i] * gate[i]);
+    ASSERT_NEAR(softplus[i], v * (std::max(g, 0.0) + std::log1p(std::exp(-std::fabs(g)))),
+                1e-6 * std::fabs(v * g) + 4e-7 * std::fabs(v))
+        << g;
+    ASSERT_EQ(scaled[i], x[i] * 0.3f);
+  }
+}
+
+// A gate of each head.
+TEST_P(RowOps, GatesCanCoverSeveralColumns) {
+  std::vector<float> gate = RandomFloats(6, 7), x = RandomFloats(2 * 3 * 20, 8), want = x;
+  for (size_t i = 0; i < x.size(); ++i) want[i] = x[i] * gate[i / 60 * 3 + i % 60 / 20];
+  backend_->Gate(AsTensor(gate, 2, 3), GateKind::kIdentity, AsTensor(x, 2, 60));
+  EXPECT_EQ(x, want);
+}
+
 TEST_P(RowOps, ReluSquaredAndXielu) {
   const std::vector<float> x = Sweep();
   const auto n = static_cast<int64_t>(x.size());

@@ -115,6 +115,16 @@ void AddSpec(const ModelSpec& spec, Digest* digest) {
       digest->AddNumber(value);
     }
   }
+  if (spec.separate_gate || !spec.head_norm_weights || spec.plain_final_norm || !spec.embedding_norm_weights) {
+    for (const bool value : {spec.separate_gate, spec.head_gates, spec.softplus_gate, spec.head_norm_weights,
+                             spec.plain_final_norm, spec.embedding_norm_weights}) {
+      digest->AddNumber(value);
+    }
+  }
+  if (spec.post_norm_eps != 0) digest->AddFloat(static_cast<double>(spec.post_norm_eps));
+  if (spec.router.margin != 0) digest->AddFloat(static_cast<double>(spec.router.margin));
+  if (spec.router_cap != 0) digest->AddFloat(static_cast<double>(spec.router_cap));
+  if (spec.router.scales_input) digest->AddText("scaled inputs of experts");
   if (spec.latent.rank > 0) {
     for (const int64_t value : {spec.latent.rank, spec.latent.query_rank, spec.latent.plain, spec.latent.value,
                                 int64_t{spec.latent.separate_parts}}) {
@@ -125,6 +135,7 @@ void AddSpec(const ModelSpec& spec, Digest* digest) {
   if (spec.position_scale != 0) {
     digest->AddFloat(static_cast<double>(spec.position_scale));
     digest->AddNumber(spec.position_scale_context);
+    if (spec.position_scale_shift != 0) digest->AddNumber(spec.position_scale_shift);
   }
   if (spec.query_gate) digest->AddText("query gate");
   if (spec.recurrent()) {
@@ -145,6 +156,13 @@ void AddSpec(const ModelSpec& spec, Digest* digest) {
     if (spec.Layer(layer).dense_ffn > 0) digest->AddNumber(spec.Layer(layer).dense_ffn);
     digest->AddNumber(spec.Layer(layer).window);
     digest->AddNumber(spec.Layer(layer).rotation);
+    const LayerTraits traits = spec.Layer(layer);
+    if (traits.chunked || traits.plain_scores || !traits.head_norms || traits.heads != 0) {
+      for (const int64_t value :
+           {int64_t{traits.chunked}, int64_t{traits.plain_scores}, int64_t{traits.head_norms}, traits.heads}) {
+        digest->AddNumber(value);
+      }
+    }
     const auto [kv_heads, head_dim] = spec.KvSizes(layer);
     const bool usual = kv_heads == spec.kv_heads && head_dim == spec.head_dim && spec.OwnsKeys(layer);
     if (usual && !spec.Layer(layer).keys_are_values) continue;

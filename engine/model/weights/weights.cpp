@@ -127,6 +127,12 @@ class Loader {
       const int64_t size = spec_.Widest(&ModelSpec::attended_columns) / spec_.heads;
       RETURN_IF_ERROR(Upload(std::vector<float>(static_cast<size_t>(size), 1.0f), &weights_.ones));
     }
+    for (int64_t layer = 0; !spec_.head_norm_weights && layer < own_.layers; ++layer) {
+      RETURN_IF_ERROR(FillHeadNorms(shard_.layers.begin + layer, &weights_.layers[static_cast<size_t>(layer)]));
+    }
+    if (spec_.embedding_norm && !spec_.embedding_norm_weights && shard_.embeds()) {
+      RETURN_IF_ERROR(Upload(std::vector<float>(static_cast<size_t>(spec_.hidden), 1.0f), &weights_.embedding_norm));
+    }
     const std::vector<float> slopes = spec_.AlibiSlopes();
     if (!slopes.empty()) {
       const auto own =
@@ -423,6 +429,18 @@ class Loader {
     HostTensor host = tensor.data;
     host.rows = std::ssize(of_values), host.bytes = values;
     return Keep(tensor, backend_.LoadWeight(host), &latent.value_up);
+  }
+  Status FinalNorm(const FileTensor& tensor) {
+    const float scale = spec_.logit_scale;
+    if (!spec_.plain_final_norm || IsDummy(tensor)) return LoadNorm(tensor, &weights_.final_norm, scale);
+    return LoadVector(tensor, &weights_.final_norm, 0, scale);
+  }
+  /// Norms of queries and keys without weights.
+  Status FillHeadNorms(int64_t layer, LayerWeights* weights) {
+    if (!spec_.Layer(layer).head_norms) return Status::Ok();
+    const std::vector<float> ones(static_cast<size_t>(spec_.KvSizes(layer).head_dim), 1.0f);
+    RETURN_IF_ERROR(Upload(ones, &weights->query_norm));
+    return Upload(ones, &weights->key_norm);
   }
   Status Scalar(const FileTensor& tensor, float* value) {
     if (IsDummy(tensor)) return Status::Ok();

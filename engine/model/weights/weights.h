@@ -76,6 +76,7 @@ struct LayerWeights {
   DeviceVector query_weights;                        // [d] AttentionArgs::query_weights
   DeviceVector sinks;                                // [H]
   LatentWeights latent;
+  Weight query_gate;                     // [gates, D]; ModelSpec::separate_gate
   Weight attention_out;                  // [D, H d]; d: of an expanded value
   DeviceVector attention_out_bias;       // [D]
   DeviceVector attention_post_norm;      // [D]

@@ -80,7 +80,12 @@ inline constexpr const char* kFamilies[] = {"mistral_window",
                                             "gemma4",
                                             "gemma4_moe",
                                             "gemma4_wrapper",
-                                            "gemma4_unified_text"};
+                                            "gemma4_unified_text",
+                                            "llama4_text",
+                                            "afmoe",
+                                            "laguna",
+                                            "phimoe",
+                                            "muse_glimmer"};
 
 /// Those with recurrent layers.
 inline constexpr const char* kRecurrentFamilies[] = {
@@ -111,7 +116,12 @@ inline const FamilyNeed kFamilyNeeds[] = {{"glm4_moe", "a sigmoid router"},
                                           {"deepseek_v2", "multi-head latent attention"},
                                           {"mistral4", "multi-head latent attention"},
                                           {"gemma4", "attention heads that differ between layers"},
-                                          {"gemma4_moe", "attention heads that differ between layers"}};
+                                          {"gemma4_moe", "attention heads that differ between layers"},
+                                          {"llama4_text", "attention in chunks"},
+                                          {"afmoe", "norms after a mixture of experts"},
+                                          {"laguna", "numbers of heads that differ between layers"},
+                                          {"phimoe", "a router with margins or scaled inputs"},
+                                          {"muse_glimmer", "a gate of the attention's output"}};
 
 inline std::string FamilyFolder(const std::string& name) { return GoldenFolder("families/" + name); }
 

@@ -338,16 +338,18 @@ TEST(MicroBatchTest, EveryRowIsInOneMicroBatch) {
       }
       plan.segments.push_back(segment);
     }
-    std::vector<float> own_cos(static_cast<size_t>(plan.rows() * kPairs));
-    plan.angles.assign(1, {own_cos.data(), own_cos.data(), own_cos.data(), own_cos.data()});
+    std::vector<float> own_cos(static_cast<size_t>(plan.rows() * 2 * kPairs));
+    plan.angles.assign(2, {own_cos.data(), own_cos.data(), own_cos.data(), own_cos.data()});
+    const int64_t pairs[] = {kPairs, 2 * kPairs};
     for (AttentionSegment& segment : plan.segments) segment.first_live = plan.positions.data() + segment.first_row;
-    const std::vector<MicroBatch> batches = SplitIntoMicroBatches(plan, plan.segments, kPairs, stages, kBusy);
+    const std::vector<MicroBatch> batches = SplitIntoMicroBatches(plan, plan.segments, pairs, stages, kBusy);
     EXPECT_EQ(std::ssize(batches), CountMicroBatches(plan.rows(), stages, kBusy));
     int64_t next = 0;
     for (const MicroBatch& batch : batches) {
       EXPECT_EQ(batch.first_row, next);
       EXPECT_LE(batch.rows, LargestMicroBatch(plan.rows(), stages, kBusy));
       EXPECT_EQ(batch.angles.front().pinned_sin - own_cos.data(), batch.first_row * kPairs);
+      EXPECT_EQ(batch.angles.back().pinned_sin - own_cos.data(), batch.first_row * 2 * kPairs);
       int64_t row = 0;
       for (const AttentionSegment& segment : batch.segments) {
         EXPECT_EQ(segment.first_row, row);
@@ -376,7 +378,7 @@ TEST(MicroBatchTest, SplitsIntoMicroBatches) {
   plan.segments = {{.first_row = 0, .rows = 45}, {.first_row = 45, .rows = 55}};
   std::vector<int64_t> live(100);
   for (AttentionSegment& segment : plan.segments) segment.first_live = live.data() + segment.first_row;
-  const std::vector<MicroBatch> batches = SplitIntoMicroBatches(plan, plan.segments, 0, 2, 40);
+  const std::vector<MicroBatch> batches = SplitIntoMicroBatches(plan, plan.segments, {}, 2, 40);
   ASSERT_EQ(batches.size(), 2u);
   EXPECT_EQ(batches[0].rows, 45);
   EXPECT_EQ(batches[1].segments.size(), 1u);
