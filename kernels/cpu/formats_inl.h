@@ -19,6 +19,7 @@
 #include "kernels/cpu/kernel_table.h"
 #include "kernels/cpu/panels.h"
 #include "kernels/formats/code_values.h"
+#include "kernels/formats/half.h"
 
 namespace ringside::cpu::RINGSIDE_LANES {
 namespace {
@@ -56,6 +57,13 @@ template <int J>
 LANES_INLINE void BitPairs(const uint8_t* p, U8x64* a, U8x64* b) {
   *a = AndBytes<3>(ShiftBytes<-2 * J>(LoadBytes(p)));
   *b = AndBytes<3>(ShiftBytes<-2 * J>(LoadBytes(p + 64)));
+}
+
+/// 2^-8 times 16 numbers in E4M3, none of them NaN.
+LANES_INLINE F32x16 LoadSmallE4M3(const uint8_t* p) {
+  uint16_t small[16];
+  for (int i = 0; i < 16; ++i) small[i] = static_cast<uint16_t>((p[i] & 0x80) << 8 | (p[i] & 0x7f) << 7);
+  return LoadF16(small);
 }
 
 /// Code values as bytes, with an offset added.
@@ -116,7 +124,7 @@ struct Q5_0 : FormatBase<4> {
   using Layout = Q5_0Layout;
   template <int J>
   static LANES_INLINE void Groups(const uint8_t* p, U8x64* a, U8x64* b) {
-    NibblesAndFifthBits<J>(p, Layout::kHigh, a, b);
+    NibblesAndFifthBits<J>(p, Layout::kHighPart, a, b);
   }
   static LANES_INLINE void Scales(const uint8_t*, const uint8_t* p, BlockScales* s) {
     s->d = LoadF16(Halves(p + Layout::kScales));
@@ -128,7 +136,7 @@ struct Q5_1 : FormatBase<-1> {
   static constexpr bool kMinimum = true;
   template <int J>
   static LANES_INLINE void Groups(const uint8_t* p, U8x64* a, U8x64* b) {
-    NibblesAndFifthBits<J>(p, Layout::kHigh, a, b);
+    NibblesAndFifthBits<J>(p, Layout::kHighPart, a, b);
   }
   static LANES_INLINE void Scales(const uint8_t*, const uint8_t* p, BlockScales* s) {
     s->d = LoadF16(Halves(p + Layout::kScales));
@@ -159,7 +167,7 @@ struct Q5_K : FormatBase<-1> {
   static constexpr bool kMinimum = true;
   template <int J>
   static LANES_INLINE void Groups(const uint8_t* p, U8x64* a, U8x64* b) {
-    NibblesAndFifthBits<J>(p, Layout::kHigh, a, b);
+    NibblesAndFifthBits<J>(p, Layout::kHighPart, a, b);
   }
   static LANES_INLINE void Scales(const uint8_t* header, const uint8_t* p, BlockScales* s) {
     ScalesK(header, p + Layout::kScales, s);
@@ -172,8 +180,8 @@ struct Q6_K : FormatBase<5> {
   template <int J>
   static LANES_INLINE void Groups(const uint8_t* p, U8x64* a, U8x64* b) {
     Nibbles<J>(p, a, b);
-    *a = OrBytes(*a, AndBytes<48>(ShiftBytes<4 - 2 * J>(LoadBytes(p + Layout::kHigh))));
-    *b = OrBytes(*b, AndBytes<48>(ShiftBytes<4 - 2 * J>(LoadBytes(p + Layout::kHigh + 64))));
+    *a = OrBytes(*a, AndBytes<48>(ShiftBytes<4 - 2 * J>(LoadBytes(p + Layout::kHighPart))));
+    *b = OrBytes(*b, AndBytes<48>(ShiftBytes<4 - 2 * J>(LoadBytes(p + Layout::kHighPart + 64))));
   }
   static LANES_INLINE void Scales(const uint8_t* header, const uint8_t* p, BlockScales* s) {
     s->d = LoadF16(Halves(header));
@@ -188,7 +196,7 @@ struct Q3_K : FormatBase<2> {
   template <int J>
   static LANES_INLINE void Groups(const uint8_t* p, U8x64* a, U8x64* b) {
     BitPairs<J>(p, a, b);
-    const U8x64 bits = LoadBytes(p + Layout::kHigh);
+    const U8x64 bits = LoadBytes(p + Layout::kHighPart);
     *a = OrBytes(*a, AndBytes<4>(ShiftBytes<2 - J>(bits)));
     *b = OrBytes(*b, AndBytes<4>(ShiftBytes<-2 - J>(bits)));
   }
@@ -220,7 +228,7 @@ struct Q2_K : FormatBase<-1> {
 };
 
 struct IQ4_NL : FormatBase<7> {
-  using Layout = Q4_0Layout;
+  using Layout = IQ4_NLLayout;
   static constexpr bool kEightBits = true;
   template <int J>
   static LANES_INLINE void Groups(const uint8_t* p, U8x64* a, U8x64* b) {
@@ -269,18 +277,32 @@ struct Q4_Z : FormatBase<-1> {
   }
 };
 
-// Float weights: 16 outputs of one input.
-struct FloatF32 {
+LANES_INLINE F32x16 FloatScales(const uint8_t* p) { return Load(reinterpret_cast<const float*>(p)); }
+
+// Float weights: 16 outputs of one input. kInputs inputs share the scales at their start.
+struct Unscaled {
+  static constexpr int64_t kInputs = 1, kHeader = 0;
+  struct Scales {};
+  static LANES_INLINE Scales ReadScales(const uint8_t*) { return {}; }
+};
+struct FloatF32 : Unscaled {
   static constexpr int64_t kBytes = 64;
-  static LANES_INLINE F32x16 Read(const uint8_t* p) { return Load(reinterpret_cast<const float*>(p)); }
+  static LANES_INLINE F32x16 Read(const uint8_t* p, Scales) { return Load(reinterpret_cast<const float*>(p)); }
 };
-struct FloatF16 {
+struct FloatF16 : Unscaled {
   static constexpr int64_t kBytes = 32;
-  static LANES_INLINE F32x16 Read(const uint8_t* p) { return LoadF16(Halves(p)); }
+  static LANES_INLINE F32x16 Read(const uint8_t* p, Scales) { return LoadF16(Halves(p)); }
 };
-struct FloatBf16 {
+struct FloatBf16 : Unscaled {
   static constexpr int64_t kBytes = 32;
-  static LANES_INLINE F32x16 Read(const uint8_t* p) { return LoadBf16(Halves(p)); }
+  static LANES_INLINE F32x16 Read(const uint8_t* p, Scales) { return LoadBf16(Halves(p)); }
+};
+/// A weight is rounded as in FileBlockValue: the factor of 2^8 is exact.
+struct ScaledE4M3 {
+  static constexpr int64_t kInputs = kE4M3Unit, kHeader = kFloatRow, kBytes = 16;
+  using Scales = F32x16;
+  static LANES_INLINE Scales ReadScales(const uint8_t* p) { return Mul(FloatScales(p), Set(256.0f)); }
+  static LANES_INLINE F32x16 Read(const uint8_t* p, Scales scales) { return Mul(LoadSmallE4M3(p), scales); }
 };
 
 }  // namespace

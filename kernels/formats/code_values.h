@@ -1,4 +1,4 @@
-// Values of 4-bit codes in formats with nonuniform quantization, in units of the block's scale.
+// Values of 3- and 4-bit codes in formats with nonuniform quantization, in units of the block's scale.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@ namespace ringside {
 
 /// IQ4_NL and IQ4_XS.
 inline constexpr int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
-/// MXFP4: twice the values of FP4 E2M1 (Open Compute Project 2023, "Microscaling formats"); its scale is halved in
-/// return.
+/// MXFP4: twice the values of FP4 E2M1 (Open Compute Project 2023, "Microscaling formats"); the scale is
+/// halved in return.
 inline constexpr int8_t kMxfp4Values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 }  // namespace ringside

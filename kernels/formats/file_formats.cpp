@@ -1,6 +1,7 @@
 #include "kernels/formats/file_formats.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -96,12 +97,53 @@ void ReadIq4Xs(const uint8_t* p, int64_t j, FileBlock* out) {
   ReadNibbles(p + 8 + 16 * j, out->q);
 }
 
+/// The low and high halves of a float32 at p.
+void ReadFloatScale(const uint8_t* p, FileBlock* out) { out->d = ReadU16(p), out->m = ReadU16(p + 2); }
+
+/// Reads block j of the super-block at p.
+using BlockReader = void (*)(const uint8_t* p, int64_t j, FileBlock* out);
+
+constexpr auto kReaders = [] {
+  std::array<BlockReader, static_cast<size_t>(DType::kI8)> readers{};
+  const auto set = [&](DType dtype, BlockReader reader) { readers[static_cast<size_t>(dtype)] = reader; };
+  set(DType::kQ8_0, [](const uint8_t* p, int64_t, FileBlock* out) {
+    out->d = ReadU16(p);
+    for (int i = 0; i < 32; ++i) out->q[i] = p[2 + i] ^ 0x80;
+  });
+  set(DType::kQ4_0, [](const uint8_t* p, int64_t, FileBlock* out) { out->d = ReadU16(p), ReadNibbles(p + 2, out->q); });
+  set(DType::kQ4_1, [](const uint8_t* p, int64_t, FileBlock* out) {
+    out->d = ReadU16(p), out->m = ReadU16(p + 2), ReadNibbles(p + 4, out->q);
+  });
+  set(DType::kQ5_0, [](const uint8_t* p, int64_t, FileBlock* out) {
+    out->d = ReadU16(p), ReadNibbles(p + 6, out->q), ReadFifthBits(p + 2, out->q);
+  });
+  set(DType::kQ5_1, [](const uint8_t* p, int64_t, FileBlock* out) {
+    out->d = ReadU16(p), out->m = ReadU16(p + 2), ReadNibbles(p + 8, out->q), ReadFifthBits(p + 4, out->q);
+  });
+  set(DType::kQ4_K, [](const uint8_t* p, int64_t j, FileBlock* out) { ReadK(p, j, false, out); });
+  set(DType::kQ5_K, [](const uint8_t* p, int64_t j, FileBlock* out) { ReadK(p, j, true, out); });
+  set(DType::kQ6_K, ReadQ6K);
+  set(DType::kQ2_K, ReadQ2K);
+  set(DType::kQ3_K, ReadQ3K);
+  set(DType::kIQ4_NL,
+      [](const uint8_t* p, int64_t, FileBlock* out) { out->d = ReadU16(p), ReadNibbles(p + 2, out->q); });
+  set(DType::kIQ4_XS, ReadIq4Xs);
+  set(DType::kMXFP4,
+      [](const uint8_t* p, int64_t, FileBlock* out) { out->scale[0] = p[0], ReadNibbles(p + 1, out->q); });
+  set(DType::kQ4_Z, [](const uint8_t* p, int64_t, FileBlock* out) {
+    out->d = ReadU16(p), out->scale[0] = p[2], ReadNibbles(p + 3, out->q);
+  });
+  set(DType::kScaledE4M3,
+      [](const uint8_t* p, int64_t, FileBlock* out) { ReadFloatScale(p, out), std::memcpy(out->q, p + 4, 32); });
+  return readers;
+}();
+
 /// Half of 2^(exponent - 127), the scale of kMxfp4Values.
 float HalfOfPower(uint8_t exponent) {
   return BitsToFloat(exponent < 2 ? 0x00200000u << exponent : (exponent - 1u) << 23);
 }
 
-/// The scale of kScaledE4M3.
+/// The float32 scale of a block.
 float ScaleOf(const FileBlock& block) { return BitsToFloat(block.d | static_cast<uint32_t>(block.m) << 16); }
 bool IsNaNOfE4M3(uint8_t q) { return (q & 0x7f) == 0x7f; }
 
@@ -115,70 +157,27 @@ constexpr uint8_t kLargestExponent = 252;  // 12 times half of 2^126 is the larg
 
 void ReadFileBlock(DType dtype, const uint8_t* row, int64_t b, FileBlock* out) {
   const DTypeTraits& traits = Traits(dtype);
-  const uint8_t* p = row + (traits.block_elements == 32 ? b : b / 8) * traits.block_bytes;
-  switch (dtype) {
-    case DType::kQ8_0:
-      out->d = ReadU16(p);
-      for (int i = 0; i < 32; ++i) out->q[i] = p[2 + i] ^ 0x80;
-      break;
-    case DType::kQ4_0:
-      out->d = ReadU16(p), ReadNibbles(p + 2, out->q);
-      break;
-    case DType::kQ4_1:
-      out->d = ReadU16(p), out->m = ReadU16(p + 2), ReadNibbles(p + 4, out->q);
-      break;
-    case DType::kQ5_0:
-      out->d = ReadU16(p), ReadNibbles(p + 6, out->q), ReadFifthBits(p + 2, out->q);
-      break;
-    case DType::kQ5_1:
-      out->d = ReadU16(p), out->m = ReadU16(p + 2), ReadNibbles(p + 8, out->q), ReadFifthBits(p + 4, out->q);
-      break;
-    case DType::kQ4_K:
-      ReadK(p, b % 8, false, out);
-      break;
-    case DType::kQ5_K:
-      ReadK(p, b % 8, true, out);
-      break;
-    case DType::kQ6_K:
-      ReadQ6K(p, b % 8, out);
-      break;
-    case DType::kQ2_K:
-      ReadQ2K(p, b % 8, out);
-      break;
-    case DType::kQ3_K:
-      ReadQ3K(p, b % 8, out);
-      break;
-    case DType::kIQ4_NL:
-      out->d = ReadU16(p), ReadNibbles(p + 2, out->q);
-      break;
-    case DType::kIQ4_XS:
-      ReadIq4Xs(p, b % 8, out);
-      break;
-    case DType::kMXFP4:
-      out->scale[0] = p[0], ReadNibbles(p + 1, out->q);
-      break;
-    case DType::kScaledE4M3:
-      out->d = ReadU16(p), out->m = ReadU16(p + 2), std::memcpy(out->q, p + 4, 32);
-      break;
-    default:
-      out->d = ReadU16(p), out->scale[0] = p[2], ReadNibbles(p + 3, out->q);
-      break;
-  }
+  const int64_t blocks = traits.block_elements / 32;
+  kReaders[static_cast<size_t>(dtype)](row + b / blocks * traits.block_bytes, b % blocks, out);
 }
 
 bool HasFiniteScales(DType dtype, const FileBlock& block) {
   const auto finite = [](uint16_t half) { return (half & 0x7c00) != 0x7c00; };
-  if (dtype == DType::kMXFP4) return block.scale[0] <= kLargestExponent;
-  if (dtype == DType::kScaledE4M3) {
-    return std::isfinite(ScaleOf(block) * kLargestE4M3) && std::ranges::none_of(block.q, IsNaNOfE4M3);
+  switch (Traits(dtype).form) {
+    case DType::kMXFP4:
+      return block.scale[0] <= kLargestExponent;
+    case DType::kScaledE4M3:
+      return std::isfinite(ScaleOf(block) * kLargestE4M3) && std::ranges::none_of(block.q, IsNaNOfE4M3);
+    default:
+      return finite(block.d) && finite(block.m);
   }
-  return finite(block.d) && finite(block.m);
 }
 
 float FileBlockValue(DType dtype, const FileBlock& in, int i) {
   const float d = HalfToFloat(in.d), m = HalfToFloat(in.m);
   const int q = in.q[i];
-  switch (dtype) {
+  const uint8_t scale = in.scale[0], half_scale = in.scale[i / 16];  // of 32 values, of 16 values
+  switch (Traits(dtype).form) {
     case DType::kQ8_0:
       return d * static_cast<float>(q - 128);
     case DType::kQ4_0:
@@ -189,26 +188,35 @@ float FileBlockValue(DType dtype, const FileBlock& in, int i) {
     case DType::kQ5_1:
       return d * static_cast<float>(q) + m;
     case DType::kQ6_K:
-      return d * static_cast<float>(static_cast<int8_t>(in.scale[i / 16])) * static_cast<float>(q - 32);
-    case DType::kQ2_K: {
-      const uint8_t scale = in.scale[i / 16];
-      return d * static_cast<float>(scale & 15) * static_cast<float>(q) - m * static_cast<float>(scale >> 4);
-    }
+      return d * static_cast<float>(static_cast<int8_t>(half_scale)) * static_cast<float>(q - 32);
+    case DType::kQ2_K:
+      return d * static_cast<float>(half_scale & 15) * static_cast<float>(q) - m * static_cast<float>(half_scale >> 4);
     case DType::kQ3_K:
-      return d * static_cast<float>(static_cast<int8_t>(in.scale[i / 16])) * static_cast<float>(q - 4);
+      return d * static_cast<float>(static_cast<int8_t>(half_scale)) * static_cast<float>(q - 4);
     case DType::kIQ4_NL:
       return d * static_cast<float>(kIq4Values[q]);
     case DType::kIQ4_XS:
-      return d * static_cast<float>(static_cast<int8_t>(in.scale[0])) * static_cast<float>(kIq4Values[q]);
+      return d * static_cast<float>(static_cast<int8_t>(scale)) * static_cast<float>(kIq4Values[q]);
     case DType::kMXFP4:
-      return HalfOfPower(in.scale[0]) * static_cast<float>(kMxfp4Values[q]);
+      return HalfOfPower(scale) * static_cast<float>(kMxfp4Values[q]);
     case DType::kQ4_Z:
-      return d * static_cast<float>(q - in.scale[0]);
+      return d * static_cast<float>(q - scale);
     case DType::kScaledE4M3:
       return ScaleOf(in) * E4M3ToFloat(in.q[i]);
     default:
-      return d * static_cast<float>(in.scale[0]) * static_cast<float>(q) - m * static_cast<float>(in.scale[1]);
+      return d * static_cast<float>(scale) * static_cast<float>(q) - m * static_cast<float>(in.scale[1]);
   }
+}
+
+bool HasScalePerRow(const HostTensor& host) {
+  const size_t row_bytes = static_cast<size_t>(StorageBytes(host.dtype, host.cols));
+  for (size_t row = 0; row < host.bytes.size(); row += row_bytes) {
+    const std::byte* first = host.bytes.data() + row;
+    for (size_t b = 0; b < row_bytes; b += static_cast<size_t>(Traits(host.dtype).block_bytes)) {
+      if (std::memcmp(first, first + b, sizeof(float)) != 0) return false;
+    }
+  }
+  return true;
 }
 
 float ReadE4M3Row(const HostTensor& host, int64_t row, uint8_t* q) {

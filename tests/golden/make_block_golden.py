@@ -34,7 +34,7 @@ def random_blocks(rng, name):
 def main(out):
     rng = np.random.default_rng(20)
     writer = gguf.GGUFWriter(out / "blocks.gguf", "blocks")
-    for name in HALVES:
+    for name in HALVES:  # new types last: those before keep their bytes
         kind, data = gguf.GGMLQuantizationType[name], random_blocks(rng, name)
         writer.add_tensor(name, data, raw_dtype=kind)
         writer.add_tensor(name + ".values", gguf.quants.dequantize(data, kind))

@@ -34,7 +34,7 @@ Group ReadGroup(DType file, const uint8_t* row, int64_t b) {
   std::copy(std::begin(block.q), std::end(block.q), out.q);
   const float d = HalfToFloat(block.d), m = HalfToFloat(block.m);
   out.scale[0] = out.scale[1] = d;
-  switch (file) {
+  switch (Traits(file).form) {
     case DType::kQ8_0:
       for (uint8_t& q : out.q) q ^= 0x80;  // to signed bytes
       break;
@@ -195,31 +195,18 @@ float UnitOf(float largest, int bits) {
 }  // namespace
 
 std::optional<DType> BlockQuantTypeOf(DType file) {
-  switch (file) {
-    case DType::kQ2_K:
-      return DType::kBlockQuant2;
-    case DType::kQ3_K:
-      return DType::kBlockQuant3;
-    case DType::kQ4_0:
-    case DType::kQ4_1:
-    case DType::kQ4_K:
-    case DType::kQ4_Z:
-      return DType::kBlockQuant4;
-    case DType::kQ5_0:
-    case DType::kQ5_1:
-    case DType::kQ5_K:
-      return DType::kBlockQuant5;
-    case DType::kQ6_K:
-      return DType::kBlockQuant6;
-    case DType::kQ8_0:
-    case DType::kIQ4_NL:
-    case DType::kIQ4_XS:
-      return DType::kBlockQuant8;
-    case DType::kMXFP4:
-      return DType::kBlockQuantE2M1;
-    default:
-      return std::nullopt;
-  }
+  static constexpr struct {
+    DType form, device;
+  } kTypes[] = {{DType::kQ2_K, DType::kBlockQuant2},   {DType::kQ3_K, DType::kBlockQuant3},
+                {DType::kQ4_0, DType::kBlockQuant4},   {DType::kQ4_1, DType::kBlockQuant4},
+                {DType::kQ4_K, DType::kBlockQuant4},   {DType::kQ4_Z, DType::kBlockQuant4},
+                {DType::kQ5_0, DType::kBlockQuant5},   {DType::kQ5_1, DType::kBlockQuant5},
+                {DType::kQ5_K, DType::kBlockQuant5},   {DType::kQ6_K, DType::kBlockQuant6},
+                {DType::kQ8_0, DType::kBlockQuant8},   {DType::kIQ4_NL, DType::kBlockQuant8},
+                {DType::kIQ4_XS, DType::kBlockQuant8}, {DType::kMXFP4, DType::kBlockQuantE2M1}};
+  const DType form = Traits(file).form;
+  const auto* found = std::ranges::find_if(kTypes, [&](const auto& row) { return row.form == form; });
+  return found == std::end(kTypes) ? std::nullopt : std::optional(found->device);
 }
 
 Status PackPanel(const HostTensor& host, int64_t panel, uint8_t* tiles, float* units) {

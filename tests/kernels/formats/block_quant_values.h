@@ -35,8 +35,9 @@ inline Result<PackedWeight> Pack(const HostTensor& host) {
 inline RandomWeight MakeBlocks(DType type, int64_t rows, int64_t cols, uint32_t seed) {
   RandomWeight w = MakeRandomWeight(type, rows, cols, seed);
   if (type != DType::kQ8_0) return w;
+  const auto block = static_cast<size_t>(Traits(type).block_bytes);
   for (size_t i = 0; i < w.bytes.size(); ++i) {
-    if (i % 34 >= 2 && w.bytes[i] == std::byte{0x80}) w.bytes[i] = std::byte{1};
+    if (i % block >= block - 32 && w.bytes[i] == std::byte{0x80}) w.bytes[i] = std::byte{1};
   }
   return w;
 }
