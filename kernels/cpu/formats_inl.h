@@ -10,6 +10,7 @@
 //   IQ4_XS  w = D s v[q]               s: 6 bits, signed
 //   MXFP4  w = d v[q]                  d: a power of two
 //   Q4_Z  w = d (q - z)                z: a byte
+//   IQ2_S  w = D f s v[q]              s: a byte, for 16 inputs each; f: a power of two
 //
 // Products of a float16 and a scale of at most 8 bits are exact in float32, and so are all integer sums and their
 // products with scales of 16 inputs: all are below 2^24. Included by one file per instruction set.
@@ -59,6 +60,15 @@ LANES_INLINE void BitPairs(const uint8_t* p, U8x64* a, U8x64* b) {
   *b = AndBytes<3>(ShiftBytes<-2 * J>(LoadBytes(p + 64)));
 }
 
+/// Three-bit integers: pairs, and single bits above them.
+template <int J>
+LANES_INLINE void ThreeBits(const uint8_t* p, int64_t high, U8x64* a, U8x64* b) {
+  BitPairs<J>(p, a, b);
+  const U8x64 bits = LoadBytes(p + high);
+  *a = OrBytes(*a, AndBytes<4>(ShiftBytes<2 - J>(bits)));
+  *b = OrBytes(*b, AndBytes<4>(ShiftBytes<-2 - J>(bits)));
+}
+
 /// 2^-8 times 16 numbers in E4M3, none of them NaN.
 LANES_INLINE F32x16 LoadSmallE4M3(const uint8_t* p) {
   uint16_t small[16];
@@ -75,7 +85,8 @@ constexpr CodeBytes WithOffset(const int8_t (&values)[16], int offset) {
   for (int i = 0; i < 16; ++i) out.v[i] = static_cast<uint8_t>(values[i] + offset);
   return out;
 }
-constexpr CodeBytes kIq4Bytes = WithOffset(kIq4Values, 128), kMxfp4Bytes = WithOffset(kMxfp4Values, 16);
+constexpr CodeBytes kIq4Bytes = WithOffset(kIq4Values, 128), kMxfp4Bytes = WithOffset(kMxfp4Values, 16),
+                    kIq2Bytes = WithOffset(kIq2Values, 64);
 
 template <int kOffsetBits>  // the format's offset is 2^kOffsetBits; -1: none
 struct FormatBase {
@@ -195,10 +206,7 @@ struct Q3_K : FormatBase<2> {
   static constexpr bool kTwoScales = true;
   template <int J>
   static LANES_INLINE void Groups(const uint8_t* p, U8x64* a, U8x64* b) {
-    BitPairs<J>(p, a, b);
-    const U8x64 bits = LoadBytes(p + Layout::kHighPart);
-    *a = OrBytes(*a, AndBytes<4>(ShiftBytes<2 - J>(bits)));
-    *b = OrBytes(*b, AndBytes<4>(ShiftBytes<-2 - J>(bits)));
+    ThreeBits<J>(p, Layout::kHighPart, a, b);
   }
   static LANES_INLINE void Scales(const uint8_t* header, const uint8_t* p, BlockScales* s) {
     s->d = LoadF16(Halves(header));
@@ -277,6 +285,28 @@ struct Q4_Z : FormatBase<-1> {
   }
 };
 
+/// Two scales and 3-bit codes per block.
+template <class BlockLayout, int kOffsetBits, const CodeBytes& kValues>
+struct ThreeBitCodes : FormatBase<kOffsetBits> {
+  using Layout = BlockLayout;
+  static constexpr bool kTwoScales = true;
+  template <int J>
+  static LANES_INLINE void Groups(const uint8_t* p, U8x64* a, U8x64* b) {
+    ThreeBits<J>(p, Layout::kHighPart, a, b);
+    *a = LookUp(*a, kValues.v);
+    *b = LookUp(*b, kValues.v);
+  }
+  static LANES_INLINE void ScalesTimes(float factor, const uint8_t* header, const uint8_t* p, BlockScales* s) {
+    s->d = Mul(LoadF16(Halves(header)), Set(factor));
+    s->low = LoadU8(p + Layout::kScales);
+    s->high = LoadU8(p + Layout::kScales + 16);
+  }
+};
+struct IQ2_S : ThreeBitCodes<IQ2_SLayout, 6, kIq2Bytes> {
+  static LANES_INLINE void Scales(const uint8_t* header, const uint8_t* p, BlockScales* s) {
+    ScalesTimes(kIq2Factor, header, p, s);
+  }
+};
 LANES_INLINE F32x16 FloatScales(const uint8_t* p) { return Load(reinterpret_cast<const float*>(p)); }
 
 // Float weights: 16 outputs of one input. kInputs inputs share the scales at their start.

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "kernels/formats/code_values.h"
+#include "kernels/formats/codebook_blocks.h"
 #include "kernels/formats/half.h"
 #include "kernels/formats/row_quantization.h"
 
@@ -135,6 +136,9 @@ constexpr auto kReaders = [] {
   });
   set(DType::kScaledE4M3,
       [](const uint8_t* p, int64_t, FileBlock* out) { ReadFloatScale(p, out), std::memcpy(out->q, p + 4, 32); });
+  set(DType::kIQ2_XXS, ReadIq2Xxs);
+  set(DType::kIQ2_XS, ReadIq2Xs);
+  set(DType::kIQ2_S, ReadIq2S);
   return readers;
 }();
 
@@ -177,6 +181,9 @@ float FileBlockValue(DType dtype, const FileBlock& in, int i) {
   const float d = HalfToFloat(in.d), m = HalfToFloat(in.m);
   const int q = in.q[i];
   const uint8_t scale = in.scale[0], half_scale = in.scale[i / 16];  // of 32 values, of 16 values
+  const auto of_code = [&](const int8_t(&values)[16], uint8_t of, float factor) {
+    return d * static_cast<float>(of) * static_cast<float>(values[q]) * factor;
+  };
   switch (Traits(dtype).form) {
     case DType::kQ8_0:
       return d * static_cast<float>(q - 128);
@@ -197,6 +204,8 @@ float FileBlockValue(DType dtype, const FileBlock& in, int i) {
       return d * static_cast<float>(kIq4Values[q]);
     case DType::kIQ4_XS:
       return d * static_cast<float>(static_cast<int8_t>(scale)) * static_cast<float>(kIq4Values[q]);
+    case DType::kIQ2_S:
+      return of_code(kIq2Values, half_scale, kIq2Factor);
     case DType::kMXFP4:
       return HalfOfPower(scale) * static_cast<float>(kMxfp4Values[q]);
     case DType::kQ4_Z:

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/formats/file_formats.h"
+
 namespace ringside::testing {
 namespace {
 
@@ -139,6 +141,7 @@ double SuperValue(DType dtype, const std::vector<std::byte>& b, size_t at, int i
 double BlockValue(DType dtype, const std::vector<std::byte>& b, size_t at, int i) {
   return Traits(dtype).block_elements == 32 ? LegacyValue(dtype, b, at, i) : SuperValue(dtype, b, at, i);
 }
+bool IsDecodedByGolden(DType dtype) { return dtype >= DType::kIQ2_XXS && dtype <= DType::kIQ2_S; }
 
 double FloatTypeValue(DType dtype, const std::vector<std::byte>& b, size_t i) {
   if (dtype == DType::kF16) return HalfValue(U16At(b, 2 * i));
@@ -217,8 +220,16 @@ RandomWeight MakeRandomWeight(DType dtype, int64_t rows, int64_t cols, uint32_t 
       PutU16(w.bytes, b * block_bytes + static_cast<size_t>(places.m),
              static_cast<uint16_t>((g() & 0x83ff) | (exponent + 2) << 10));
     }
+    if (IsDecodedByGolden(dtype)) continue;
     for (size_t i = 0; i < block; ++i) {
       w.values[b * block + i] = BlockValue(dtype, w.bytes, b * block_bytes, static_cast<int>(i));
+    }
+  }
+  if (IsDecodedByGolden(dtype)) {
+    std::vector<float> row(static_cast<size_t>(cols));
+    for (int64_t r = 0; r < rows; ++r) {
+      ReadFileRow(w.host(), r, row.data());
+      std::ranges::copy(row, w.values.begin() + r * cols);
     }
   }
   return w;

@@ -27,6 +27,18 @@ struct Group {
   void SetOffset(float x) { offset[0] = offset[1] = x; }
 };
 
+/// Quantizes unquantized values.
+Group RoundGroup(std::span<const float, 32> values) {
+  Group out{};
+  out.scale[0] = out.scale[1] = QuantizeRow(DType::kI8, values, out.q);
+  return out;
+}
+
+/// Codes become their values, plus `offset`.
+void LookUpCodes(const int8_t (&values)[16], int offset, Group* group) {
+  for (uint8_t& q : group->q) q = static_cast<uint8_t>(values[q] + offset);
+}
+
 Group ReadGroup(DType file, const uint8_t* row, int64_t b) {
   FileBlock block{};
   ReadFileBlock(file, row, b, &block);
@@ -34,7 +46,11 @@ Group ReadGroup(DType file, const uint8_t* row, int64_t b) {
   std::copy(std::begin(block.q), std::end(block.q), out.q);
   const float d = HalfToFloat(block.d), m = HalfToFloat(block.m);
   out.scale[0] = out.scale[1] = d;
-  switch (Traits(file).form) {
+  const auto scale_halves = [&](float factor) {
+    for (int h = 0; h < 2; ++h) out.scale[h] = d * static_cast<float>(block.scale[h]) * factor;
+  };
+  const DType form = Traits(file).form;
+  switch (form) {
     case DType::kQ8_0:
       for (uint8_t& q : out.q) q ^= 0x80;  // to signed bytes
       break;
@@ -62,8 +78,16 @@ Group ReadGroup(DType file, const uint8_t* row, int64_t b) {
       out.scale[0] = out.scale[1] = d * static_cast<float>(static_cast<int8_t>(block.scale[0]));
       [[fallthrough]];
     case DType::kIQ4_NL:
-      for (uint8_t& q : out.q) q = static_cast<uint8_t>(kIq4Values[q]);
+      LookUpCodes(kIq4Values, 0, &out);
       break;
+    case DType::kIQ2_S: {
+      scale_halves(kIq2Factor);
+      LookUpCodes(kIq2Values, 0, &out);
+      if (block.scale[0] == block.scale[1]) break;
+      std::array<float, 32> values;  // bytes have one scale per 32 inputs
+      for (int i = 0; i < 32; ++i) values[static_cast<size_t>(i)] = FileBlockValue(form, block, i);
+      return RoundGroup(values);
+    }
     case DType::kMXFP4:
       out.scale[0] = out.scale[1] = HasFiniteScales(file, block) ? std::ldexp(1.0f, block.scale[0] - 128)
                                                                  : std::numeric_limits<float>::infinity();
@@ -75,13 +99,6 @@ Group ReadGroup(DType file, const uint8_t* row, int64_t b) {
       out.scale[0] = out.scale[1] = d * static_cast<float>(block.scale[0]);
       out.SetOffset(-m * static_cast<float>(block.scale[1]));
   }
-  return out;
-}
-
-/// Quantizes unquantized values.
-Group RoundGroup(std::span<const float, 32> values) {
-  Group out{};
-  out.scale[0] = out.scale[1] = QuantizeRow(DType::kI8, values, out.q);
   return out;
 }
 
@@ -197,13 +214,14 @@ float UnitOf(float largest, int bits) {
 std::optional<DType> BlockQuantTypeOf(DType file) {
   static constexpr struct {
     DType form, device;
-  } kTypes[] = {{DType::kQ2_K, DType::kBlockQuant2},   {DType::kQ3_K, DType::kBlockQuant3},
-                {DType::kQ4_0, DType::kBlockQuant4},   {DType::kQ4_1, DType::kBlockQuant4},
-                {DType::kQ4_K, DType::kBlockQuant4},   {DType::kQ4_Z, DType::kBlockQuant4},
-                {DType::kQ5_0, DType::kBlockQuant5},   {DType::kQ5_1, DType::kBlockQuant5},
-                {DType::kQ5_K, DType::kBlockQuant5},   {DType::kQ6_K, DType::kBlockQuant6},
-                {DType::kQ8_0, DType::kBlockQuant8},   {DType::kIQ4_NL, DType::kBlockQuant8},
-                {DType::kIQ4_XS, DType::kBlockQuant8}, {DType::kMXFP4, DType::kBlockQuantE2M1}};
+  } kTypes[] = {{DType::kQ2_K, DType::kBlockQuant2},    {DType::kQ3_K, DType::kBlockQuant3},
+                {DType::kQ4_0, DType::kBlockQuant4},    {DType::kQ4_1, DType::kBlockQuant4},
+                {DType::kQ4_K, DType::kBlockQuant4},    {DType::kQ4_Z, DType::kBlockQuant4},
+                {DType::kQ5_0, DType::kBlockQuant5},    {DType::kQ5_1, DType::kBlockQuant5},
+                {DType::kQ5_K, DType::kBlockQuant5},    {DType::kQ6_K, DType::kBlockQuant6},
+                {DType::kQ8_0, DType::kBlockQuant8},    {DType::kIQ4_NL, DType::kBlockQuant8},
+                {DType::kIQ4_XS, DType::kBlockQuant8},  {DType::kIQ2_S, DType::kBlockQuant8},
+                {DType::kMXFP4, DType::kBlockQuantE2M1}};
   const DType form = Traits(file).form;
   const auto* found = std::ranges::find_if(kTypes, [&](const auto& row) { return row.form == form; });
   return found == std::end(kTypes) ? std::nullopt : std::optional(found->device);

@@ -1,0 +1,16 @@
+// GGML's formats with codebooks (IQ2): decodes block j (32 values) of the super-block of 256 at p. q: a code
+// of code_values.h. Each code selects 8 values at once; signs are apart. As ReadFileBlock (file_formats.h), for
+// its dispatch. THREAD: any.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/formats/file_formats.h"
+
+namespace ringside {
+
+void ReadIq2Xxs(const uint8_t* p, int64_t j, FileBlock* out);
+void ReadIq2Xs(const uint8_t* p, int64_t j, FileBlock* out);
+void ReadIq2S(const uint8_t* p, int64_t j, FileBlock* out);
+
+}  // namespace ringside
