@@ -71,12 +71,8 @@ std::string_view UnsupportedTypeName(uint32_t id) {
       return "I64";
     case 28:
       return "F64";
-    case 18:
-      return "IQ3_XXS";
     case 19:
       return "IQ1_S";
-    case 21:
-      return "IQ3_S";
     case 29:
       return "IQ1_M";
     case 34:

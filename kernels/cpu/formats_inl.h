@@ -10,6 +10,7 @@
 //   IQ4_XS  w = D s v[q]               s: 6 bits, signed
 //   MXFP4  w = d v[q]                  d: a power of two
 //   Q4_Z  w = d (q - z)                z: a byte
+//   IQ3_XXS, IQ3_S  w = D f s v[q]     s: a byte; f: a power of two
 //   IQ2_S  w = D f s v[q]              s: a byte, for 16 inputs each; f: a power of two
 //
 // Products of a float16 and a scale of at most 8 bits are exact in float32, and so are all integer sums and their
@@ -86,7 +87,8 @@ constexpr CodeBytes WithOffset(const int8_t (&values)[16], int offset) {
   return out;
 }
 constexpr CodeBytes kIq4Bytes = WithOffset(kIq4Values, 128), kMxfp4Bytes = WithOffset(kMxfp4Values, 16),
-                    kIq2Bytes = WithOffset(kIq2Values, 64);
+                    kIq2Bytes = WithOffset(kIq2Values, 64), kIq3XxsBytes = WithOffset(kIq3XxsValues, 32),
+                    kIq3SBytes = WithOffset(kIq3SValues, 16);
 
 template <int kOffsetBits>  // the format's offset is 2^kOffsetBits; -1: none
 struct FormatBase {
@@ -282,6 +284,29 @@ struct Q4_Z : FormatBase<-1> {
   static LANES_INLINE void Scales(const uint8_t*, const uint8_t* p, BlockScales* s) {
     s->d = LoadF16(Halves(p + Layout::kScales));
     s->m = Sub(Zero(), Mul(s->d, LoadU8(p + Layout::kScales + kHalfRow)));
+  }
+};
+
+/// One scale and 4-bit codes per block. The product of D, f and s is exact.
+template <class BlockLayout, int kOffsetBits, const CodeBytes& kValues>
+struct FourBitCodes : FormatBase<kOffsetBits> {
+  using Layout = BlockLayout;
+  template <int J>
+  static LANES_INLINE void Groups(const uint8_t* p, U8x64* a, U8x64* b) {
+    Codes<J>(p, kValues.v, a, b);
+  }
+  static LANES_INLINE void ScalesTimes(float factor, const uint8_t* header, const uint8_t* p, BlockScales* s) {
+    s->d = Mul(Mul(LoadF16(Halves(header)), LoadU8(p + Layout::kScales)), Set(factor));
+  }
+};
+struct IQ3_XXS : FourBitCodes<IQ3_XXSLayout, 5, kIq3XxsBytes> {
+  static LANES_INLINE void Scales(const uint8_t* header, const uint8_t* p, BlockScales* s) {
+    ScalesTimes(kIq3XxsFactor, header, p, s);
+  }
+};
+struct IQ3_S : FourBitCodes<IQ3_SLayout, 4, kIq3SBytes> {
+  static LANES_INLINE void Scales(const uint8_t* header, const uint8_t* p, BlockScales* s) {
+    ScalesTimes(1, header, p, s);
   }
 };
 

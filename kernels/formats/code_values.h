@@ -13,5 +13,10 @@ inline constexpr int8_t kMxfp4Values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, 
 /// IQ2 types, times 8. Bit 2 is the sign.
 inline constexpr int8_t kIq2Values[16] = {8, 25, 43, 0, -8, -25, -43, 0};
 inline constexpr float kIq2Factor = 0.125f;
+/// IQ3_XXS, times 2. Bit 3 is the sign.
+inline constexpr int8_t kIq3XxsValues[16] = {2, 6, 10, 14, 18, 22, 26, 31, -2, -6, -10, -14, -18, -22, -26, -31};
+inline constexpr float kIq3XxsFactor = 0.5f;
+/// IQ3_S. Bit 3 is the sign.
+inline constexpr int8_t kIq3SValues[16] = {1, 3, 5, 7, 9, 11, 13, 15, -1, -3, -5, -7, -9, -11, -13, -15};
 
 }  // namespace ringside

@@ -7,7 +7,7 @@
 namespace ringside {
 namespace {
 
-// A codebook is a subset of the points of a grid with 3 values per axis, in ascending order of their numbers,
+// A codebook is a subset of the points of a grid with 3 or 8 values per axis, in ascending order of their numbers,
 // whose lowest digit is the first axis. Bit n is set if point n belongs to it.
 constexpr uint64_t kIq2XxsPoints[] = {0x4141441055141555,
                                       0x100044140400,
@@ -318,6 +318,86 @@ constexpr uint64_t kIq2SPoints[] = {0x1555455551555555,
                                     0x400004000000000,
                                     0x11401400000,
                                     0x100001000};
+constexpr uint64_t kIq3XxsPoints[] = {0x2800000402058a15,
+                                      0x10010020522050a,
+                                      0x200082008a050215,
+                                      0x100000000200582,
+                                      0x2800801080000800,
+                                      0x40004000082,
+                                      0x10000020000000,
+                                      0x2000800005100,
+                                      0x180150a050a,
+                                      0x50205,
+                                      0x40000000102050a,
+                                      0x40004002010005,
+                                      0x10000000022,
+                                      0x200004000110000,
+                                      0x20,
+                                      0x100040000,
+                                      0x402450a05,
+                                      0x18800000102052a,
+                                      0x200180058205,
+                                      0x1100000000001102,
+                                      0x80020000000,
+                                      0x1000000200800008,
+                                      0x0,
+                                      0x200000400a,
+                                      0x4200100000a0502,
+                                      0x5002010005,
+                                      0x40004000020010a,
+                                      0x8000200,
+                                      0x400008001000000,
+                                      0x200000040041,
+                                      0x8000040001000,
+                                      0x1000008000000,
+                                      0x8800a0008010,
+                                      0x1000000000000000,
+                                      0x41000180010000,
+                                      0x2000000080,
+                                      0x10020000000010,
+                                      0x100000800200000,
+                                      0x0,
+                                      0x1000520,
+                                      0x100000200000400,
+                                      0x200000400041,
+                                      0x400000004001000,
+                                      0x80000000004,
+                                      0x400000000880100,
+                                      0x2000004,
+                                      0x10000000000,
+                                      0x400100000,
+                                      0x10005000100000,
+                                      0x2000000020000,
+                                      0x10000000008000,
+                                      0x41000000,
+                                      0x1000000000,
+                                      0x40000000020,
+                                      0x8000000,
+                                      0x20008,
+                                      0x400040001a8,
+                                      0x100400000,
+                                      0x42000000400,
+                                      0x1000008002001,
+                                      0x200020000,
+                                      0x100005,
+                                      0x1000000,
+                                      0x0};
+constexpr uint64_t kIq3SPoints[] = {0x92050aa5082357a7, 0x422001022892317,  0x9000aa4112249a3,  0x228005104a052208,
+                                    0x100020904128801,  0x84000a208450014,  0x200040002000a40,  0x110008450015,
+                                    0x40250005205ab17,  0x410005020902114b, 0x40120090411a401,  0x104000211820992,
+                                    0x11440a001428,     0x20005020902,      0x5000910000,       0x10400022002050a,
+                                    0x2980052a058a55ab, 0x20412248905,      0x12008802810a0092, 0x4001040a140225,
+                                    0x2400000224090082, 0x100080180040210,  0x2200000020085,    0x10801400220,
+                                    0x20802942a04aa04,  0x44010001000a102a, 0x10014010401,      0x800208a018a1102,
+                                    0x11040002044208,   0x800401004200502,  0x200004000,        0x2005000a,
+                                    0x100010204910411,  0x220821040a84,     0x10480010802210a,  0x22050a10,
+                                    0x200000180100005,  0x40000000200a0,    0x1000010000800,    0x20801002100,
+                                    0x1040049100041104, 0x40000000402042a,  0x80041080201,      0x820021000800184,
+                                    0x4004010012,       0xa0000400400,      0x400000000,        0x40014,
+                                    0x100000a002a00,    0x10000000810001,   0x104200410000400,  0x100021001,
+                                    0x4000800200000,    0x1000010000009,    0x100000020,        0xa00,
+                                    0x4100140050091,    0x2800100204,       0x20001024112,      0x80024000004,
+                                    0x10000010822,      0x400040000,        0x2000004,          0x1};
 
 /// The digits of a codebook's points, `kBits` bits each, the first in the lowest.
 template <int kPoints, int kBase, int kAxes, int kBits, size_t kWords>
@@ -335,6 +415,8 @@ constexpr std::array<uint16_t, kPoints> Codebook(const uint64_t (&points)[kWords
 constexpr auto kIq2XxsCodes = Codebook<256, 3, 8, 2>(kIq2XxsPoints);
 constexpr auto kIq2XsCodes = Codebook<512, 3, 8, 2>(kIq2XsPoints);
 constexpr auto kIq2SCodes = Codebook<1024, 3, 8, 2>(kIq2SPoints);
+constexpr auto kIq3XxsCodes = Codebook<256, 8, 4, 3>(kIq3XxsPoints);
+constexpr auto kIq3SCodes = Codebook<512, 8, 4, 3>(kIq3SPoints);
 
 uint16_t ReadU16(const uint8_t* p) {
   uint16_t x;
@@ -357,6 +439,10 @@ uint8_t EightSigns(uint32_t seven) {
 /// The eight values of a point of 2-bit digits; bit i of `third` is the third bit of value i.
 void PutEight(uint16_t digits, uint8_t third, uint8_t* q) {
   for (int i = 0; i < 8; ++i) q[i] = static_cast<uint8_t>((digits >> (2 * i) & 3) | (third >> i & 1) << 2);
+}
+/// The four values of a point of 3-bit digits, with signs.
+void PutFour(uint16_t digits, int signs, uint8_t* q) {
+  for (int i = 0; i < 4; ++i) q[i] = static_cast<uint8_t>((digits >> (3 * i) & 7) | (signs >> i & 1) << 3);
 }
 
 }  // namespace
@@ -386,6 +472,24 @@ void ReadIq2S(const uint8_t* p, int64_t j, FileBlock* out) {
   }
   out->d = ReadU16(p);
   for (int h = 0; h < 2; ++h) out->scale[h] = OddScale(Nibble(p + 74, 2 * j + h));
+}
+
+void ReadIq3Xxs(const uint8_t* p, int64_t j, FileBlock* out) {
+  const uint32_t signs = ReadU32(p + 66 + 4 * j);
+  for (int i = 0; i < 8; ++i) {
+    PutFour(kIq3XxsCodes[p[2 + 8 * j + i]], EightSigns(signs >> (i / 2 * 7)) >> (i % 2 * 4), out->q + 4 * i);
+  }
+  out->d = ReadU16(p);
+  out->scale[0] = OddScale(static_cast<int>(signs >> 28));
+}
+
+void ReadIq3S(const uint8_t* p, int64_t j, FileBlock* out) {
+  for (int i = 0; i < 8; ++i) {
+    const int code = p[2 + 8 * j + i] | (p[66 + j] >> i & 1) << 8;
+    PutFour(kIq3SCodes[static_cast<size_t>(code)], Nibble(p + 74 + 4 * j, i), out->q + 4 * i);
+  }
+  out->d = ReadU16(p);
+  out->scale[0] = OddScale(Nibble(p + 106, j));
 }
 
 }  // namespace ringside

@@ -1,5 +1,5 @@
-// GGML's formats with codebooks (IQ2): decodes block j (32 values) of the super-block of 256 at p. q: a code
-// of code_values.h. Each code selects 8 values at once; signs are apart. As ReadFileBlock (file_formats.h), for
+// GGML's formats with codebooks (IQ2, IQ3): decodes block j (32 values) of the super-block of 256 at p. q: a code
+// of code_values.h. Each code selects 8 or 4 values at once; signs are apart. As ReadFileBlock (file_formats.h), for
 // its dispatch. THREAD: any.
 #pragma once
 
@@ -12,5 +12,7 @@ namespace ringside {
 void ReadIq2Xxs(const uint8_t* p, int64_t j, FileBlock* out);
 void ReadIq2Xs(const uint8_t* p, int64_t j, FileBlock* out);
 void ReadIq2S(const uint8_t* p, int64_t j, FileBlock* out);
+void ReadIq3Xxs(const uint8_t* p, int64_t j, FileBlock* out);
+void ReadIq3S(const uint8_t* p, int64_t j, FileBlock* out);
 
 }  // namespace ringside

@@ -139,6 +139,8 @@ constexpr auto kReaders = [] {
   set(DType::kIQ2_XXS, ReadIq2Xxs);
   set(DType::kIQ2_XS, ReadIq2Xs);
   set(DType::kIQ2_S, ReadIq2S);
+  set(DType::kIQ3_XXS, ReadIq3Xxs);
+  set(DType::kIQ3_S, ReadIq3S);
   return readers;
 }();
 
@@ -206,6 +208,10 @@ float FileBlockValue(DType dtype, const FileBlock& in, int i) {
       return d * static_cast<float>(static_cast<int8_t>(scale)) * static_cast<float>(kIq4Values[q]);
     case DType::kIQ2_S:
       return of_code(kIq2Values, half_scale, kIq2Factor);
+    case DType::kIQ3_XXS:
+      return of_code(kIq3XxsValues, scale, kIq3XxsFactor);
+    case DType::kIQ3_S:
+      return of_code(kIq3SValues, scale, 1);
     case DType::kMXFP4:
       return HalfOfPower(scale) * static_cast<float>(kMxfp4Values[q]);
     case DType::kQ4_Z:

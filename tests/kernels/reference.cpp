@@ -141,7 +141,7 @@ double SuperValue(DType dtype, const std::vector<std::byte>& b, size_t at, int i
 double BlockValue(DType dtype, const std::vector<std::byte>& b, size_t at, int i) {
   return Traits(dtype).block_elements == 32 ? LegacyValue(dtype, b, at, i) : SuperValue(dtype, b, at, i);
 }
-bool IsDecodedByGolden(DType dtype) { return dtype >= DType::kIQ2_XXS && dtype <= DType::kIQ2_S; }
+bool IsDecodedByGolden(DType dtype) { return dtype >= DType::kIQ2_XXS && dtype <= DType::kIQ3_S; }
 
 double FloatTypeValue(DType dtype, const std::vector<std::byte>& b, size_t i) {
   if (dtype == DType::kF16) return HalfValue(U16At(b, 2 * i));

@@ -80,6 +80,12 @@ Group ReadGroup(DType file, const uint8_t* row, int64_t b) {
     case DType::kIQ4_NL:
       LookUpCodes(kIq4Values, 0, &out);
       break;
+    case DType::kIQ3_XXS:
+    case DType::kIQ3_S:
+      out.scale[0] = out.scale[1] =
+          d * static_cast<float>(block.scale[0]) * (form == DType::kIQ3_S ? 1 : kIq3XxsFactor);
+      LookUpCodes(form == DType::kIQ3_S ? kIq3SValues : kIq3XxsValues, 0, &out);
+      break;
     case DType::kIQ2_S: {
       scale_halves(kIq2Factor);
       LookUpCodes(kIq2Values, 0, &out);
@@ -220,7 +226,8 @@ std::optional<DType> BlockQuantTypeOf(DType file) {
                 {DType::kQ5_0, DType::kBlockQuant5},    {DType::kQ5_1, DType::kBlockQuant5},
                 {DType::kQ5_K, DType::kBlockQuant5},    {DType::kQ6_K, DType::kBlockQuant6},
                 {DType::kQ8_0, DType::kBlockQuant8},    {DType::kIQ4_NL, DType::kBlockQuant8},
-                {DType::kIQ4_XS, DType::kBlockQuant8},  {DType::kIQ2_S, DType::kBlockQuant8},
+                {DType::kIQ4_XS, DType::kBlockQuant8},  {DType::kIQ3_XXS, DType::kBlockQuant8},
+                {DType::kIQ3_S, DType::kBlockQuant8},   {DType::kIQ2_S, DType::kBlockQuant8},
                 {DType::kMXFP4, DType::kBlockQuantE2M1}};
   const DType form = Traits(file).form;
   const auto* found = std::ranges::find_if(kTypes, [&](const auto& row) { return row.form == form; });
