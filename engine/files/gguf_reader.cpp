@@ -71,10 +71,6 @@ std::string_view UnsupportedTypeName(uint32_t id) {
       return "I64";
     case 28:
       return "F64";
-    case 19:
-      return "IQ1_S";
-    case 29:
-      return "IQ1_M";
     case 34:
       return "TQ1_0";
     case 35:

@@ -11,7 +11,7 @@
 //   MXFP4  w = d v[q]                  d: a power of two
 //   Q4_Z  w = d (q - z)                z: a byte
 //   IQ3_XXS, IQ3_S  w = D f s v[q]     s: a byte; f: a power of two
-//   IQ2_S  w = D f s v[q]              s: a byte, for 16 inputs each; f: a power of two
+//   IQ1_M, IQ2_S  w = D f s v[q]       s: a byte, for 16 inputs each
 //
 // Products of a float16 and a scale of at most 8 bits are exact in float32, and so are all integer sums and their
 // products with scales of 16 inputs: all are below 2^24. Included by one file per instruction set.
@@ -87,8 +87,8 @@ constexpr CodeBytes WithOffset(const int8_t (&values)[16], int offset) {
   return out;
 }
 constexpr CodeBytes kIq4Bytes = WithOffset(kIq4Values, 128), kMxfp4Bytes = WithOffset(kMxfp4Values, 16),
-                    kIq2Bytes = WithOffset(kIq2Values, 64), kIq3XxsBytes = WithOffset(kIq3XxsValues, 32),
-                    kIq3SBytes = WithOffset(kIq3SValues, 16);
+                    kIq2Bytes = WithOffset(kIq2Values, 64), kIq1Bytes = WithOffset(kIq1Values, 16),
+                    kIq3XxsBytes = WithOffset(kIq3XxsValues, 32), kIq3SBytes = WithOffset(kIq3SValues, 16);
 
 template <int kOffsetBits>  // the format's offset is 2^kOffsetBits; -1: none
 struct FormatBase {
@@ -332,6 +332,12 @@ struct IQ2_S : ThreeBitCodes<IQ2_SLayout, 6, kIq2Bytes> {
     ScalesTimes(kIq2Factor, header, p, s);
   }
 };
+struct IQ1_M : ThreeBitCodes<IQ1_MLayout, 4, kIq1Bytes> {
+  static LANES_INLINE void Scales(const uint8_t* header, const uint8_t* p, BlockScales* s) {
+    ScalesTimes(kIq1Factor, header, p, s);
+  }
+};
+
 LANES_INLINE F32x16 FloatScales(const uint8_t* p) { return Load(reinterpret_cast<const float*>(p)); }
 
 // Float weights: 16 outputs of one input. kInputs inputs share the scales at their start.

@@ -13,6 +13,9 @@ inline constexpr int8_t kMxfp4Values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, 
 /// IQ2 types, times 8. Bit 2 is the sign.
 inline constexpr int8_t kIq2Values[16] = {8, 25, 43, 0, -8, -25, -43, 0};
 inline constexpr float kIq2Factor = 0.125f;
+/// IQ1 types, times 8: -1, 0 and 1, all shifted by 1/8, upwards or (bit 2) downwards.
+inline constexpr int8_t kIq1Values[16] = {-7, 1, 9, 0, -9, -1, 7, 0};
+inline constexpr float kIq1Factor = 0.125f;
 /// IQ3_XXS, times 2. Bit 3 is the sign.
 inline constexpr int8_t kIq3XxsValues[16] = {2, 6, 10, 14, 18, 22, 26, 31, -2, -6, -10, -14, -18, -22, -26, -31};
 inline constexpr float kIq3XxsFactor = 0.5f;

@@ -318,6 +318,28 @@ constexpr uint64_t kIq2SPoints[] = {0x1555455551555555,
                                     0x400004000000000,
                                     0x11401400000,
                                     0x100001000};
+constexpr uint64_t kIq1Points[] = {
+    0x514202a085142555, 0xa28a2086a8314508, 0x14508514202a081a, 0xa005152545442082, 0x8208001888208202,
+    0xaaabb88a02a03a0,  0xaa0a0022000baa90, 0x4508514008a0828c, 0x851421450808821,  0x2a8008a09808308a,
+    0x4248208514214508, 0x20a0c22c01450855, 0xa2aaa8242a00268a, 0x28280808afe208,   0xa82028aa284202a0,
+    0xa8bab9089b0a2080, 0x3aaaaea289aeca20, 0xb80e82bbbaeaeb7c, 0x2202920ed3caba22, 0x820aba8aa8202200,
+    0x3ba2e04a2a000802, 0x81408100a22b2022, 0x8514012208288aaa, 0x5421450920821550, 0x203aa8230208a085,
+    0xa208514254208284, 0x82a021450950820,  0x200248a08082a8b8, 0xab2802a268a28208, 0x83082082085082a,
+    0xa085142145004045, 0x8229014500514200, 0x1430a1082a828a00, 0x2145082882145005, 0x2aaa200202208514,
+    0xa828ae8ab1122000, 0xa820070a8aaa1ba,  0x8200840222280208, 0xaa2ab0eaa0804800, 0xa7daea22ba8b20c2,
+    0xaa2ab092a86e8b8b, 0x48202a0c448a8b72, 0x20aa082a8a284084, 0xa09aafa222a2ccc8, 0xa82a00020002a8e8,
+    0xa2a28ba080200088, 0xba0a328280a0ba28, 0x2ba0a2ebfebab8be, 0xa2ea280a8a08a2,   0xdeeaa4fa0c0232a1,
+    0xeb7ebe8d2ea82bef, 0xdeba7de6bf7ff7fa, 0x12fa26bfff27fb69, 0xebeaa10228ae1e9,  0xae820ba8b208aa84,
+    0x62048083e924baff, 0x2ba40aa8f2682c,   0x12aae208082a02,   0x82c920a60a2a8202, 0x8c00a20028829089,
+    0x6c00080882001380, 0x8abea602bbaaaa8a, 0xd02e976b8002caa0, 0xdeaa2e108210e9b2, 0x820a0004a5d11528,
+    0x20a1010820828a00, 0xa0843222ba39aa82, 0x262a28a00188009,  0xac21450051441481, 0x20aa085142145082,
+    0x45082a120a87aa28, 0x8514208a0051421,  0x22a240a002200145, 0x8a6a08a208008800, 0xa200080aaaab86e,
+    0x5044082122c8e282, 0x8515208a09514214, 0x2a2aaa080a861450, 0x21450851420a0080, 0xe2085142145000a8,
+    0x82a82180a828820,  0xa028bb08aaaa2aa,  0xaaa80822820aa2a,  0x220288a900280828, 0xba8a08b8280bbea0,
+    0xaef8a4baffaeb24b, 0x30a0b668285220aa, 0x6a220828020a80e6, 0x2baaaa020a208062, 0x808a2a0a9a2eaaa,
+    0xe8200228aa02010,  0x400aa08514214500, 0x4a0006a921450851, 0x440d1000a50802aa, 0x514214508288214,
+    0x20f2ac82820800,   0x20ba0a280aaa0000, 0x280948820002a2ea, 0x51454b110014e9,   0x5142145002a80145,
+    0x400a288808248808, 0x2a0051401450008,  0x145085140};
 constexpr uint64_t kIq3XxsPoints[] = {0x2800000402058a15,
                                       0x10010020522050a,
                                       0x200082008a050215,
@@ -415,6 +437,7 @@ constexpr std::array<uint16_t, kPoints> Codebook(const uint64_t (&points)[kWords
 constexpr auto kIq2XxsCodes = Codebook<256, 3, 8, 2>(kIq2XxsPoints);
 constexpr auto kIq2XsCodes = Codebook<512, 3, 8, 2>(kIq2XsPoints);
 constexpr auto kIq2SCodes = Codebook<1024, 3, 8, 2>(kIq2SPoints);
+constexpr auto kIq1Codes = Codebook<2048, 3, 8, 2>(kIq1Points);
 constexpr auto kIq3XxsCodes = Codebook<256, 8, 4, 3>(kIq3XxsPoints);
 constexpr auto kIq3SCodes = Codebook<512, 8, 4, 3>(kIq3SPoints);
 
@@ -490,6 +513,33 @@ void ReadIq3S(const uint8_t* p, int64_t j, FileBlock* out) {
   }
   out->d = ReadU16(p);
   out->scale[0] = OddScale(Nibble(p + 106, j));
+}
+
+void ReadIq1S(const uint8_t* p, int64_t j, FileBlock* out) {
+  const uint16_t high = ReadU16(p + 34 + 2 * j);
+  const uint8_t shifted_down = (high & 0x8000) != 0 ? 0xff : 0;
+  for (int i = 0; i < 4; ++i) {
+    const int code = p[2 + 4 * j + i] | (high >> (3 * i) & 7) << 8;
+    PutEight(kIq1Codes[static_cast<size_t>(code)], shifted_down, out->q + 8 * i);
+  }
+  out->d = ReadU16(p);
+  out->scale[0] = out->scale[1] = OddScale(high >> 12 & 7);
+}
+
+uint16_t Iq1MHalf(const uint8_t* p) {
+  int d = 0;
+  for (int k = 0; k < 4; ++k) d |= ReadU16(p + 48 + 2 * k) >> 12 << (4 * k);
+  return static_cast<uint16_t>(d);
+}
+
+void ReadIq1M(const uint8_t* p, int64_t j, FileBlock* out) {
+  for (int i = 0; i < 4; ++i) {
+    const int high = Nibble(p + 32 + 2 * j, i), code = p[4 * j + i] | (high & 7) << 8;
+    PutEight(kIq1Codes[static_cast<size_t>(code)], (high & 8) != 0 ? 0xff : 0, out->q + 8 * i);
+  }
+  out->d = Iq1MHalf(p);
+  const uint16_t scales = ReadU16(p + 48 + j / 2 * 2);
+  for (int h = 0; h < 2; ++h) out->scale[h] = OddScale(scales >> (j % 2 * 6 + 3 * h) & 7);
 }
 
 }  // namespace ringside

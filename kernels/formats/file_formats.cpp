@@ -141,6 +141,8 @@ constexpr auto kReaders = [] {
   set(DType::kIQ2_S, ReadIq2S);
   set(DType::kIQ3_XXS, ReadIq3Xxs);
   set(DType::kIQ3_S, ReadIq3S);
+  set(DType::kIQ1_S, ReadIq1S);
+  set(DType::kIQ1_M, ReadIq1M);
   return readers;
 }();
 
@@ -208,6 +210,8 @@ float FileBlockValue(DType dtype, const FileBlock& in, int i) {
       return d * static_cast<float>(static_cast<int8_t>(scale)) * static_cast<float>(kIq4Values[q]);
     case DType::kIQ2_S:
       return of_code(kIq2Values, half_scale, kIq2Factor);
+    case DType::kIQ1_M:
+      return of_code(kIq1Values, half_scale, kIq1Factor);
     case DType::kIQ3_XXS:
       return of_code(kIq3XxsValues, scale, kIq3XxsFactor);
     case DType::kIQ3_S:

@@ -16,7 +16,7 @@ ROWS, COLS = 2, 256
 # Offsets of the float16 scales in a block.
 HALVES = {"Q4_0": (0,), "Q4_1": (0, 2), "Q5_0": (0,), "Q5_1": (0, 2), "Q8_0": (0,), "Q2_K": (80, 82), "Q3_K": (108,),
           "Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_K": (208,), "IQ4_NL": (0,), "IQ4_XS": (0,), "MXFP4": (), "IQ2_XXS": (0,),
-          "IQ2_XS": (0,), "IQ2_S": (0,), "IQ3_XXS": (0,), "IQ3_S": (0,)}
+          "IQ2_XS": (0,), "IQ2_S": (0,), "IQ3_XXS": (0,), "IQ3_S": (0,), "IQ1_S": (0,), "IQ1_M": ()}
 
 
 def random_blocks(rng, name):
@@ -29,6 +29,9 @@ def random_blocks(rng, name):
     if name == "MXFP4":
         data[:, :, 0] = rng.integers(0, 253, data.shape[:2])
         data[0, :3, 0] = 0, 1, 252
+    if name == "IQ1_M":  # the highest four bits of each word are a float16, lowest bits first
+        last = data[:, :, 55]
+        last[last & 0x70 == 0x70] ^= 0x40
     return data.reshape(ROWS, -1)
 
 

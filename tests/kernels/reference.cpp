@@ -27,9 +27,10 @@ HalfPlaces PlacesOf(DType dtype) {
   static constexpr struct {
     DType dtype;
     HalfPlaces places;
-  } kPlaces[] = {{DType::kQ4_1, {0, 2}},    {DType::kQ5_1, {0, 2}},    {DType::kQ4_K, {0, 2}},
-                 {DType::kQ5_K, {0, 2}},    {DType::kQ6_K, {208, -1}}, {DType::kQ2_K, {80, 82}},
-                 {DType::kQ3_K, {108, -1}}, {DType::kMXFP4, {-1, -1}}, {DType::kScaledE4M3, {-1, -1}}};
+  } kPlaces[] = {{DType::kQ4_1, {0, 2}},        {DType::kQ5_1, {0, 2}},    {DType::kQ4_K, {0, 2}},
+                 {DType::kQ5_K, {0, 2}},        {DType::kQ6_K, {208, -1}}, {DType::kQ2_K, {80, 82}},
+                 {DType::kQ3_K, {108, -1}},     {DType::kMXFP4, {-1, -1}}, {DType::kIQ1_M, {-1, -1}},
+                 {DType::kScaledE4M3, {-1, -1}}};
   const auto* found = std::ranges::find_if(kPlaces, [&](const auto& row) { return row.dtype == dtype; });
   return found == std::end(kPlaces) ? HalfPlaces{0, -1} : found->places;
 }
@@ -52,6 +53,12 @@ void TameBlock(DType dtype, size_t at, Random& g, std::vector<std::byte>* bytes)
   }
   if (dtype == DType::kScaledE4M3) {
     for (size_t i = 4; i < 36; ++i) (*bytes)[at + i] &= std::byte{0xbf};  // below 2
+  }
+  if (dtype == DType::kIQ1_M) {  // the high four bits of each word: 2^-9
+    for (size_t word = 0; word < 4; ++word) {
+      const auto low = std::to_integer<uint32_t>((*bytes)[at + 49 + 2 * word]) & 15;
+      put(49 + 2 * word, low | (word == 3 ? 0x10u : word == 2 ? 0x80u : 0x30u));
+    }
   }
 }
 
@@ -141,7 +148,7 @@ double SuperValue(DType dtype, const std::vector<std::byte>& b, size_t at, int i
 double BlockValue(DType dtype, const std::vector<std::byte>& b, size_t at, int i) {
   return Traits(dtype).block_elements == 32 ? LegacyValue(dtype, b, at, i) : SuperValue(dtype, b, at, i);
 }
-bool IsDecodedByGolden(DType dtype) { return dtype >= DType::kIQ2_XXS && dtype <= DType::kIQ3_S; }
+bool IsDecodedByGolden(DType dtype) { return dtype >= DType::kIQ2_XXS && dtype <= DType::kIQ1_M; }
 
 double FloatTypeValue(DType dtype, const std::vector<std::byte>& b, size_t i) {
   if (dtype == DType::kF16) return HalfValue(U16At(b, 2 * i));
@@ -239,6 +246,7 @@ bool IsScaleByte(DType dtype, size_t i) {
   if (dtype == DType::kMXFP4) return i == 0;
   if (dtype == DType::kQ4_Z) return i < 3;
   if (dtype == DType::kScaledE4M3) return i < 4;
+  if (dtype == DType::kIQ1_M) return i >= 48;
   const HalfPlaces places = PlacesOf(dtype);
   const int byte = static_cast<int>(i);
   return byte == places.d || byte == places.d + 1 || (places.m >= 0 && (byte == places.m || byte == places.m + 1));

@@ -19,7 +19,7 @@ inline const DType kAllTypes[] = {DType::kF32,   DType::kF16,     DType::kBF16, 
                                   DType::kQ4_1,  DType::kQ5_0,    DType::kQ5_1,       DType::kQ4_K,    DType::kQ5_K,
                                   DType::kQ6_K,  DType::kQ2_K,    DType::kQ3_K,       DType::kIQ4_NL,  DType::kIQ4_XS,
                                   DType::kMXFP4, DType::kQ4_Z,    DType::kScaledE4M3, DType::kIQ2_XXS, DType::kIQ2_XS,
-                                  DType::kIQ2_S, DType::kIQ3_XXS, DType::kIQ3_S};
+                                  DType::kIQ2_S, DType::kIQ3_XXS, DType::kIQ3_S,      DType::kIQ1_S,   DType::kIQ1_M};
 
 /// A weight in file format and its dequantized values.
 struct RandomWeight {

@@ -39,6 +39,8 @@ void LookUpCodes(const int8_t (&values)[16], int offset, Group* group) {
   for (uint8_t& q : group->q) q = static_cast<uint8_t>(values[q] + offset);
 }
 
+constexpr int kMiddleOfSix = 32;
+
 Group ReadGroup(DType file, const uint8_t* row, int64_t b) {
   FileBlock block{};
   ReadFileBlock(file, row, b, &block);
@@ -85,6 +87,10 @@ Group ReadGroup(DType file, const uint8_t* row, int64_t b) {
       out.scale[0] = out.scale[1] =
           d * static_cast<float>(block.scale[0]) * (form == DType::kIQ3_S ? 1 : kIq3XxsFactor);
       LookUpCodes(form == DType::kIQ3_S ? kIq3SValues : kIq3XxsValues, 0, &out);
+      break;
+    case DType::kIQ1_M:
+      scale_halves(kIq1Factor);
+      LookUpCodes(kIq1Values, kMiddleOfSix, &out);
       break;
     case DType::kIQ2_S: {
       scale_halves(kIq2Factor);
@@ -225,10 +231,10 @@ std::optional<DType> BlockQuantTypeOf(DType file) {
                 {DType::kQ4_K, DType::kBlockQuant4},    {DType::kQ4_Z, DType::kBlockQuant4},
                 {DType::kQ5_0, DType::kBlockQuant5},    {DType::kQ5_1, DType::kBlockQuant5},
                 {DType::kQ5_K, DType::kBlockQuant5},    {DType::kQ6_K, DType::kBlockQuant6},
-                {DType::kQ8_0, DType::kBlockQuant8},    {DType::kIQ4_NL, DType::kBlockQuant8},
-                {DType::kIQ4_XS, DType::kBlockQuant8},  {DType::kIQ3_XXS, DType::kBlockQuant8},
-                {DType::kIQ3_S, DType::kBlockQuant8},   {DType::kIQ2_S, DType::kBlockQuant8},
-                {DType::kMXFP4, DType::kBlockQuantE2M1}};
+                {DType::kIQ1_M, DType::kBlockQuant6},   {DType::kQ8_0, DType::kBlockQuant8},
+                {DType::kIQ4_NL, DType::kBlockQuant8},  {DType::kIQ4_XS, DType::kBlockQuant8},
+                {DType::kIQ3_XXS, DType::kBlockQuant8}, {DType::kIQ3_S, DType::kBlockQuant8},
+                {DType::kIQ2_S, DType::kBlockQuant8},   {DType::kMXFP4, DType::kBlockQuantE2M1}};
   const DType form = Traits(file).form;
   const auto* found = std::ranges::find_if(kTypes, [&](const auto& row) { return row.form == form; });
   return found == std::end(kTypes) ? std::nullopt : std::optional(found->device);

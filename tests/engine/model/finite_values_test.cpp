@@ -59,12 +59,12 @@ struct Scales {
 };
 
 TEST(FiniteValues, ScalesOfEveryBlockFormat) {
-  const Scales formats[] = {{DType::kQ8_0, {0}},    {DType::kQ4_0, {0}},    {DType::kQ4_1, {0, 2}},
-                            {DType::kQ5_0, {0}},    {DType::kQ5_1, {0, 2}}, {DType::kQ4_K, {0, 2}},
-                            {DType::kQ5_K, {0, 2}}, {DType::kQ6_K, {208}},  {DType::kQ2_K, {80, 82}},
-                            {DType::kQ3_K, {108}},  {DType::kIQ4_NL, {0}},  {DType::kIQ4_XS, {0}},
-                            {DType::kQ4_Z, {0}},    {DType::kIQ2_XXS, {0}}, {DType::kIQ2_XS, {0}},
-                            {DType::kIQ2_S, {0}},   {DType::kIQ3_XXS, {0}}, {DType::kIQ3_S, {0}}};
+  const Scales formats[] = {
+      {DType::kQ8_0, {0}},      {DType::kQ4_0, {0}},    {DType::kQ4_1, {0, 2}}, {DType::kQ5_0, {0}},
+      {DType::kQ5_1, {0, 2}},   {DType::kQ4_K, {0, 2}}, {DType::kQ5_K, {0, 2}}, {DType::kQ6_K, {208}},
+      {DType::kQ2_K, {80, 82}}, {DType::kQ3_K, {108}},  {DType::kIQ4_NL, {0}},  {DType::kIQ4_XS, {0}},
+      {DType::kQ4_Z, {0}},      {DType::kIQ2_XXS, {0}}, {DType::kIQ2_XS, {0}},  {DType::kIQ2_S, {0}},
+      {DType::kIQ3_XXS, {0}},   {DType::kIQ3_S, {0}},   {DType::kIQ1_S, {0}}};
   for (const Scales& format : formats) {
     const auto block = static_cast<size_t>(Traits(format.dtype).block_bytes);
     for (size_t at = 0; at + 2 <= block; ++at) {
@@ -95,6 +95,17 @@ TEST(FiniteValues, BytesThatAreExponentsOrNumbers) {
     e4m3[at] = std::byte{0};
     Put(kNaN, 0, &e4m3);
     EXPECT_FALSE(AreFinite(DType::kScaledE4M3, e4m3));
+  }
+}
+
+TEST(FiniteValues, HalvesInFourParts) {
+  for (size_t part = 0; part < 4; ++part) {
+    std::vector<std::byte> bytes(2 * 56);
+    for (size_t i = 2; i < 4; ++i) bytes[56 + 49 + 2 * i] = std::byte{static_cast<uint8_t>(i == 3 ? 0x70 : 0xc0)};
+    EXPECT_FALSE(AreFinite(DType::kIQ1_M, bytes));  // 0x7c00
+    bytes[56 + 49 + 2 * 3] = std::byte{0x60};
+    bytes[part] = std::byte{0xff};
+    EXPECT_TRUE(AreFinite(DType::kIQ1_M, bytes)) << part;
   }
 }
 
