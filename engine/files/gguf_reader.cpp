@@ -71,10 +71,6 @@ std::string_view UnsupportedTypeName(uint32_t id) {
       return "I64";
     case 28:
       return "F64";
-    case 34:
-      return "TQ1_0";
-    case 35:
-      return "TQ2_0";
     case 40:
       return "NVFP4";
     case 41:

@@ -98,6 +98,32 @@ void ReadIq4Xs(const uint8_t* p, int64_t j, FileBlock* out) {
   ReadNibbles(p + 8 + 16 * j, out->q);
 }
 
+/// Ternary values t = 0, 1, 2 are stored as Q3_K's d (q - 4) with q = t + 3.
+constexpr uint8_t kTernaryOffset = 3;
+
+/// Digit `digit` of a byte that holds a fraction of 256 in base 3.
+uint8_t Digit(uint8_t fraction, int digit) {
+  static constexpr uint8_t kPowers[] = {1, 3, 9, 27, 81};
+  return static_cast<uint8_t>(static_cast<uint8_t>(fraction * kPowers[digit]) * 3 >> 8);
+}
+void ReadTq1(const uint8_t* p, int64_t j, FileBlock* out) {
+  for (int i = 0; i < 32; ++i) {
+    const int at = static_cast<int>(32 * j) + i;  // five digits in each of 32 and of 16 bytes, four in each of 4
+    out->q[i] = at < 160   ? Digit(p[at % 32], at / 32)
+                : at < 240 ? Digit(p[32 + at % 16], (at - 160) / 16)
+                           : Digit(p[48 + at % 4], (at - 240) / 4);
+    out->q[i] += kTernaryOffset;
+  }
+  out->scale[0] = out->scale[1] = 1;
+  out->d = ReadU16(p + 52);
+}
+void ReadTq2(const uint8_t* p, int64_t j, FileBlock* out) {
+  ReadBitPairs(p, j, out->q);
+  for (uint8_t& q : out->q) q += kTernaryOffset;
+  out->scale[0] = out->scale[1] = 1;
+  out->d = ReadU16(p + 64);
+}
+
 /// The low and high halves of a float32 at p.
 void ReadFloatScale(const uint8_t* p, FileBlock* out) { out->d = ReadU16(p), out->m = ReadU16(p + 2); }
 
@@ -143,6 +169,8 @@ constexpr auto kReaders = [] {
   set(DType::kIQ3_S, ReadIq3S);
   set(DType::kIQ1_S, ReadIq1S);
   set(DType::kIQ1_M, ReadIq1M);
+  set(DType::kTQ1_0, ReadTq1);
+  set(DType::kTQ2_0, ReadTq2);
   return readers;
 }();
 

@@ -27,10 +27,10 @@ HalfPlaces PlacesOf(DType dtype) {
   static constexpr struct {
     DType dtype;
     HalfPlaces places;
-  } kPlaces[] = {{DType::kQ4_1, {0, 2}},        {DType::kQ5_1, {0, 2}},    {DType::kQ4_K, {0, 2}},
-                 {DType::kQ5_K, {0, 2}},        {DType::kQ6_K, {208, -1}}, {DType::kQ2_K, {80, 82}},
-                 {DType::kQ3_K, {108, -1}},     {DType::kMXFP4, {-1, -1}}, {DType::kIQ1_M, {-1, -1}},
-                 {DType::kScaledE4M3, {-1, -1}}};
+  } kPlaces[] = {{DType::kQ4_1, {0, 2}},    {DType::kQ5_1, {0, 2}},    {DType::kQ4_K, {0, 2}},
+                 {DType::kQ5_K, {0, 2}},    {DType::kQ6_K, {208, -1}}, {DType::kQ2_K, {80, 82}},
+                 {DType::kQ3_K, {108, -1}}, {DType::kMXFP4, {-1, -1}}, {DType::kIQ1_M, {-1, -1}},
+                 {DType::kTQ1_0, {52, -1}}, {DType::kTQ2_0, {64, -1}}, {DType::kScaledE4M3, {-1, -1}}};
   const auto* found = std::ranges::find_if(kPlaces, [&](const auto& row) { return row.dtype == dtype; });
   return found == std::end(kPlaces) ? HalfPlaces{0, -1} : found->places;
 }
@@ -148,7 +148,7 @@ double SuperValue(DType dtype, const std::vector<std::byte>& b, size_t at, int i
 double BlockValue(DType dtype, const std::vector<std::byte>& b, size_t at, int i) {
   return Traits(dtype).block_elements == 32 ? LegacyValue(dtype, b, at, i) : SuperValue(dtype, b, at, i);
 }
-bool IsDecodedByGolden(DType dtype) { return dtype >= DType::kIQ2_XXS && dtype <= DType::kIQ1_M; }
+bool IsDecodedByGolden(DType dtype) { return dtype >= DType::kIQ2_XXS && dtype <= DType::kTQ2_0; }
 
 double FloatTypeValue(DType dtype, const std::vector<std::byte>& b, size_t i) {
   if (dtype == DType::kF16) return HalfValue(U16At(b, 2 * i));

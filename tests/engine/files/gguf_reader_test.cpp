@@ -200,7 +200,7 @@ TEST_F(GgufReaderTest, RefusesBadTensors) {
   refused(Writer().Entry("a", {33}, 2, 0), damaged, "rows of 33 values");
   refused(Writer().Entry("a", {4}, 77, 0), damaged, "unknown type 77");
   refused(Writer().Entry("a", {256}, 41, 0), StatusCode::kInvalidArgument, "'a' is stored as Q1_0");
-  for (const uint32_t type : {10u, 11u, 16u, 17u, 18u, 19u, 21u, 22u, 23u, 29u}) {
+  for (const uint32_t type : {10u, 11u, 16u, 17u, 18u, 19u, 21u, 22u, 23u, 29u, 34u, 35u}) {
     refused(Writer().Entry("a", {128}, type, 0), damaged, "rows of 128 values");
     refused(Writer().Entry("a", {2048}, type, 0), damaged, "reaches past the end of the file");
   }

@@ -59,12 +59,13 @@ struct Scales {
 };
 
 TEST(FiniteValues, ScalesOfEveryBlockFormat) {
-  const Scales formats[] = {
-      {DType::kQ8_0, {0}},      {DType::kQ4_0, {0}},    {DType::kQ4_1, {0, 2}}, {DType::kQ5_0, {0}},
-      {DType::kQ5_1, {0, 2}},   {DType::kQ4_K, {0, 2}}, {DType::kQ5_K, {0, 2}}, {DType::kQ6_K, {208}},
-      {DType::kQ2_K, {80, 82}}, {DType::kQ3_K, {108}},  {DType::kIQ4_NL, {0}},  {DType::kIQ4_XS, {0}},
-      {DType::kQ4_Z, {0}},      {DType::kIQ2_XXS, {0}}, {DType::kIQ2_XS, {0}},  {DType::kIQ2_S, {0}},
-      {DType::kIQ3_XXS, {0}},   {DType::kIQ3_S, {0}},   {DType::kIQ1_S, {0}}};
+  const Scales formats[] = {{DType::kQ8_0, {0}},    {DType::kQ4_0, {0}},    {DType::kQ4_1, {0, 2}},
+                            {DType::kQ5_0, {0}},    {DType::kQ5_1, {0, 2}}, {DType::kQ4_K, {0, 2}},
+                            {DType::kQ5_K, {0, 2}}, {DType::kQ6_K, {208}},  {DType::kQ2_K, {80, 82}},
+                            {DType::kQ3_K, {108}},  {DType::kIQ4_NL, {0}},  {DType::kIQ4_XS, {0}},
+                            {DType::kQ4_Z, {0}},    {DType::kIQ2_XXS, {0}}, {DType::kIQ2_XS, {0}},
+                            {DType::kIQ2_S, {0}},   {DType::kIQ3_XXS, {0}}, {DType::kIQ3_S, {0}},
+                            {DType::kIQ1_S, {0}},   {DType::kTQ1_0, {52}},  {DType::kTQ2_0, {64}}};
   for (const Scales& format : formats) {
     const auto block = static_cast<size_t>(Traits(format.dtype).block_bytes);
     for (size_t at = 0; at + 2 <= block; ++at) {
