@@ -71,8 +71,6 @@ std::string_view UnsupportedTypeName(uint32_t id) {
       return "I64";
     case 28:
       return "F64";
-    case 40:
-      return "NVFP4";
     case 41:
       return "Q1_0";
     default:

@@ -12,9 +12,11 @@
 //   Q4_Z  w = d (q - z)                z: a byte
 //   IQ3_XXS, IQ3_S  w = D f s v[q]     s: a byte; f: a power of two
 //   IQ1_M, IQ2_S  w = D f s v[q]       s: a byte, for 16 inputs each
+//   ScaledNVFP4  w = D s v[q]          D: float32; s: E4M3, for 16 inputs each
 //
 // Products of a float16 and a scale of at most 8 bits are exact in float32, and so are all integer sums and their
-// products with scales of 16 inputs: all are below 2^24. Included by one file per instruction set.
+// products with scales of 16 inputs: all are below 2^24. NVFP4's two products are added with one rounding. Included by
+// one file per instruction set.
 #pragma once
 
 #include "kernels/cpu/isa/lanes_prefix.h"
@@ -339,6 +341,21 @@ struct IQ1_M : ThreeBitCodes<IQ1_MLayout, 4, kIq1Bytes> {
 };
 
 LANES_INLINE F32x16 FloatScales(const uint8_t* p) { return Load(reinterpret_cast<const float*>(p)); }
+
+struct ScaledNVFP4 : FormatBase<4> {
+  using Layout = ScaledNVFP4Layout;
+  static constexpr bool kTwoScales = true;
+  template <int J>
+  static LANES_INLINE void Groups(const uint8_t* p, U8x64* a, U8x64* b) {
+    Codes<J>(p, kMxfp4Bytes.v, a, b);
+  }
+  /// Codes count in halves, and LoadSmallE4M3 in 2^-8.
+  static LANES_INLINE void Scales(const uint8_t* header, const uint8_t* p, BlockScales* s) {
+    s->d = Mul(FloatScales(header), Set(128.0f));
+    s->low = LoadSmallE4M3(p + Layout::kScales);
+    s->high = LoadSmallE4M3(p + Layout::kScales + 16);
+  }
+};
 
 // Float weights: 16 outputs of one input. kInputs inputs share the scales at their start.
 struct Unscaled {

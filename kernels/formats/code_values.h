@@ -7,7 +7,7 @@ namespace ringside {
 
 /// IQ4_NL and IQ4_XS.
 inline constexpr int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
-/// MXFP4: twice the values of FP4 E2M1 (Open Compute Project 2023, "Microscaling formats"); the scale is
+/// MXFP4 and NVFP4: twice the values of FP4 E2M1 (Open Compute Project 2023, "Microscaling formats"); the scale is
 /// halved in return.
 inline constexpr int8_t kMxfp4Values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 /// IQ2 types, times 8. Bit 2 is the sign.

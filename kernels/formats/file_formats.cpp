@@ -127,6 +127,23 @@ void ReadTq2(const uint8_t* p, int64_t j, FileBlock* out) {
 /// The low and high halves of a float32 at p.
 void ReadFloatScale(const uint8_t* p, FileBlock* out) { out->d = ReadU16(p), out->m = ReadU16(p + 2); }
 
+/// Block j (0 or 1) of four scales at p for 16 values each, followed by the values' codes.
+void ReadE2M1Pair(const uint8_t* p, int64_t j, FileBlock* out) {
+  for (int64_t h = 0; h < 2; ++h) {
+    out->scale[h] = p[2 * j + h];
+    const uint8_t* codes = p + 4 + 8 * (2 * j + h);
+    for (int i = 0; i < 8; ++i) out->q[16 * h + i] = codes[i] & 15, out->q[16 * h + 8 + i] = codes[i] >> 4;
+  }
+}
+void ReadNvfp4(const uint8_t* p, int64_t j, FileBlock* out) {
+  ReadE2M1Pair(p, j, out);
+  out->d = 0, out->m = 0x3f80;  // 1
+}
+void ReadScaledNvfp4(const uint8_t* p, int64_t j, FileBlock* out) {
+  ReadFloatScale(p, out);
+  ReadE2M1Pair(p + 4, j, out);
+}
+
 /// Reads block j of the super-block at p.
 using BlockReader = void (*)(const uint8_t* p, int64_t j, FileBlock* out);
 
@@ -171,6 +188,8 @@ constexpr auto kReaders = [] {
   set(DType::kIQ1_M, ReadIq1M);
   set(DType::kTQ1_0, ReadTq1);
   set(DType::kTQ2_0, ReadTq2);
+  set(DType::kNVFP4, ReadNvfp4);
+  set(DType::kScaledNVFP4, ReadScaledNvfp4);
   return readers;
 }();
 
@@ -187,7 +206,9 @@ int64_t InputOf(const HostTensor& host, int64_t c) {
   return host.order.empty() ? c : host.order[static_cast<size_t>(c)];
 }
 
-constexpr uint8_t kLargestExponent = 252;  // 12 times half of 2^126 is the largest that fits in float32
+constexpr float kLargestE2M1 = 6;
+constexpr uint8_t kLargestE4M3Bits = 0x7e;  // higher ones are NaN or negative
+constexpr uint8_t kLargestExponent = 252;   // 12 times half of 2^126 is the largest that fits in float32
 
 }  // namespace
 
@@ -204,6 +225,9 @@ bool HasFiniteScales(DType dtype, const FileBlock& block) {
       return block.scale[0] <= kLargestExponent;
     case DType::kScaledE4M3:
       return std::isfinite(ScaleOf(block) * kLargestE4M3) && std::ranges::none_of(block.q, IsNaNOfE4M3);
+    case DType::kScaledNVFP4:
+      return std::isfinite(ScaleOf(block) * (kLargestE4M3 * kLargestE2M1)) &&
+             std::ranges::all_of(block.scale, [](uint8_t scale) { return scale <= kLargestE4M3Bits; });
     default:
       return finite(block.d) && finite(block.m);
   }
@@ -250,6 +274,8 @@ float FileBlockValue(DType dtype, const FileBlock& in, int i) {
       return d * static_cast<float>(q - scale);
     case DType::kScaledE4M3:
       return ScaleOf(in) * E4M3ToFloat(in.q[i]);
+    case DType::kScaledNVFP4:
+      return ScaleOf(in) * (0.5f * E4M3ToFloat(half_scale) * static_cast<float>(kMxfp4Values[q]));
     default:
       return d * static_cast<float>(scale) * static_cast<float>(q) - m * static_cast<float>(in.scale[1]);
   }

@@ -27,14 +27,15 @@ HalfPlaces PlacesOf(DType dtype) {
   static constexpr struct {
     DType dtype;
     HalfPlaces places;
-  } kPlaces[] = {{DType::kQ4_1, {0, 2}},    {DType::kQ5_1, {0, 2}},    {DType::kQ4_K, {0, 2}},
-                 {DType::kQ5_K, {0, 2}},    {DType::kQ6_K, {208, -1}}, {DType::kQ2_K, {80, 82}},
-                 {DType::kQ3_K, {108, -1}}, {DType::kMXFP4, {-1, -1}}, {DType::kIQ1_M, {-1, -1}},
-                 {DType::kTQ1_0, {52, -1}}, {DType::kTQ2_0, {64, -1}}, {DType::kScaledE4M3, {-1, -1}}};
+  } kPlaces[] = {{DType::kQ4_1, {0, 2}},         {DType::kQ5_1, {0, 2}},         {DType::kQ4_K, {0, 2}},
+                 {DType::kQ5_K, {0, 2}},         {DType::kQ6_K, {208, -1}},      {DType::kQ2_K, {80, 82}},
+                 {DType::kQ3_K, {108, -1}},      {DType::kMXFP4, {-1, -1}},      {DType::kIQ1_M, {-1, -1}},
+                 {DType::kTQ1_0, {52, -1}},      {DType::kTQ2_0, {64, -1}},      {DType::kNVFP4, {-1, -1}},
+                 {DType::kScaledE4M3, {-1, -1}}, {DType::kScaledNVFP4, {-1, -1}}};
   const auto* found = std::ranges::find_if(kPlaces, [&](const auto& row) { return row.dtype == dtype; });
   return found == std::end(kPlaces) ? HalfPlaces{0, -1} : found->places;
 }
-bool HasFloatScale(DType dtype) { return dtype == DType::kScaledE4M3; }
+bool HasFloatScale(DType dtype) { return dtype == DType::kScaledE4M3 || dtype == DType::kScaledNVFP4; }
 float FloatAt(const std::vector<std::byte>& bytes, size_t i) {
   float x;
   std::memcpy(&x, bytes.data() + i, 4);
@@ -53,6 +54,9 @@ void TameBlock(DType dtype, size_t at, Random& g, std::vector<std::byte>* bytes)
   }
   if (dtype == DType::kScaledE4M3) {
     for (size_t i = 4; i < 36; ++i) (*bytes)[at + i] &= std::byte{0xbf};  // below 2
+  }
+  if (dtype == DType::kNVFP4 || dtype == DType::kScaledNVFP4) {
+    for (size_t i = 0; i < 4; ++i) put((dtype == DType::kNVFP4 ? 0 : 4) + i, 0x10 + g() % 0x28);
   }
   if (dtype == DType::kIQ1_M) {  // the high four bits of each word: 2^-9
     for (size_t word = 0; word < 4; ++word) {
@@ -83,6 +87,13 @@ double E4M3Value(int q) {
 int NibbleAt(const std::vector<std::byte>& b, size_t at, int i) {
   const int q = At(b, at + static_cast<size_t>(i % 16));
   return i < 16 ? q % 16 : q / 16;
+}
+
+/// Value i of kScaledNVFP4: four scales for 16 values each, whose bytes hold values i and i + 8.
+double ScaledNvfp4Value(const std::vector<std::byte>& b, size_t at, int i) {
+  const int group = i / 16, byte = At(b, at + 8 + static_cast<size_t>(8 * group + i % 8));
+  return FloatAt(b, at) * E4M3Value(At(b, at + 4 + static_cast<size_t>(group))) *
+         E2M1Value(i % 16 < 8 ? byte % 16 : byte / 16);
 }
 
 /// Value i of the block at `at`.
@@ -146,9 +157,10 @@ double SuperValue(DType dtype, const std::vector<std::byte>& b, size_t at, int i
 }
 
 double BlockValue(DType dtype, const std::vector<std::byte>& b, size_t at, int i) {
+  if (dtype == DType::kScaledNVFP4) return ScaledNvfp4Value(b, at, i);
   return Traits(dtype).block_elements == 32 ? LegacyValue(dtype, b, at, i) : SuperValue(dtype, b, at, i);
 }
-bool IsDecodedByGolden(DType dtype) { return dtype >= DType::kIQ2_XXS && dtype <= DType::kTQ2_0; }
+bool IsDecodedByGolden(DType dtype) { return dtype >= DType::kIQ2_XXS && dtype <= DType::kNVFP4; }
 
 double FloatTypeValue(DType dtype, const std::vector<std::byte>& b, size_t i) {
   if (dtype == DType::kF16) return HalfValue(U16At(b, 2 * i));
@@ -245,7 +257,8 @@ RandomWeight MakeRandomWeight(DType dtype, int64_t rows, int64_t cols, uint32_t 
 bool IsScaleByte(DType dtype, size_t i) {
   if (dtype == DType::kMXFP4) return i == 0;
   if (dtype == DType::kQ4_Z) return i < 3;
-  if (dtype == DType::kScaledE4M3) return i < 4;
+  if (dtype == DType::kNVFP4 || dtype == DType::kScaledE4M3) return i < 4;
+  if (dtype == DType::kScaledNVFP4) return i < 8;
   if (dtype == DType::kIQ1_M) return i >= 48;
   const HalfPlaces places = PlacesOf(dtype);
   const int byte = static_cast<int>(i);

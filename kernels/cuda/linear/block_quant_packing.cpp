@@ -34,6 +34,9 @@ Group RoundGroup(std::span<const float, 32> values) {
   return out;
 }
 
+/// The float32 scale of a block.
+float FloatScale(const FileBlock& block) { return BitsToFloat(block.d | static_cast<uint32_t>(block.m) << 16); }
+
 /// Codes become their values, plus `offset`.
 void LookUpCodes(const int8_t (&values)[16], int offset, Group* group) {
   for (uint8_t& q : group->q) q = static_cast<uint8_t>(values[q] + offset);
@@ -100,6 +103,13 @@ Group ReadGroup(DType file, const uint8_t* row, int64_t b) {
       for (int i = 0; i < 32; ++i) values[static_cast<size_t>(i)] = FileBlockValue(form, block, i);
       return RoundGroup(values);
     }
+    case DType::kScaledNVFP4:
+      for (int h = 0; h < 2; ++h) {
+        out.scale[h] = HasFiniteScales(form, block) ? 0.5f * FloatScale(block) * E4M3ToFloat(block.scale[h])
+                                                    : std::numeric_limits<float>::infinity();
+      }
+      LookUpCodes(kMxfp4Values, kMiddleOfSix, &out);
+      break;
     case DType::kMXFP4:
       out.scale[0] = out.scale[1] = HasFiniteScales(file, block) ? std::ldexp(1.0f, block.scale[0] - 128)
                                                                  : std::numeric_limits<float>::infinity();
@@ -231,10 +241,11 @@ std::optional<DType> BlockQuantTypeOf(DType file) {
                 {DType::kQ4_K, DType::kBlockQuant4},    {DType::kQ4_Z, DType::kBlockQuant4},
                 {DType::kQ5_0, DType::kBlockQuant5},    {DType::kQ5_1, DType::kBlockQuant5},
                 {DType::kQ5_K, DType::kBlockQuant5},    {DType::kQ6_K, DType::kBlockQuant6},
-                {DType::kIQ1_M, DType::kBlockQuant6},   {DType::kQ8_0, DType::kBlockQuant8},
-                {DType::kIQ4_NL, DType::kBlockQuant8},  {DType::kIQ4_XS, DType::kBlockQuant8},
-                {DType::kIQ3_XXS, DType::kBlockQuant8}, {DType::kIQ3_S, DType::kBlockQuant8},
-                {DType::kIQ2_S, DType::kBlockQuant8},   {DType::kMXFP4, DType::kBlockQuantE2M1}};
+                {DType::kIQ1_M, DType::kBlockQuant6},   {DType::kScaledNVFP4, DType::kBlockQuant6},
+                {DType::kQ8_0, DType::kBlockQuant8},    {DType::kIQ4_NL, DType::kBlockQuant8},
+                {DType::kIQ4_XS, DType::kBlockQuant8},  {DType::kIQ3_XXS, DType::kBlockQuant8},
+                {DType::kIQ3_S, DType::kBlockQuant8},   {DType::kIQ2_S, DType::kBlockQuant8},
+                {DType::kMXFP4, DType::kBlockQuantE2M1}};
   const DType form = Traits(file).form;
   const auto* found = std::ranges::find_if(kTypes, [&](const auto& row) { return row.form == form; });
   return found == std::end(kTypes) ? std::nullopt : std::optional(found->device);

@@ -50,7 +50,7 @@ INSTANTIATE_TEST_SUITE_P(All, BlockValues,
                                            DType::kQ2_K, DType::kQ3_K, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K,
                                            DType::kIQ4_NL, DType::kIQ4_XS, DType::kMXFP4, DType::kIQ2_XXS,
                                            DType::kIQ2_XS, DType::kIQ2_S, DType::kIQ3_XXS, DType::kIQ3_S, DType::kIQ1_S,
-                                           DType::kIQ1_M, DType::kTQ1_0, DType::kTQ2_0),
+                                           DType::kIQ1_M, DType::kTQ1_0, DType::kTQ2_0, DType::kNVFP4),
                          [](const auto& info) { return std::string(Traits(info.param).name); });
 
 TEST_P(BlockValues, FileMatchesTheReference) {

@@ -204,6 +204,7 @@ TEST_F(GgufReaderTest, RefusesBadTensors) {
     refused(Writer().Entry("a", {128}, type, 0), damaged, "rows of 128 values");
     refused(Writer().Entry("a", {2048}, type, 0), damaged, "reaches past the end of the file");
   }
+  refused(Writer().Entry("a", {96}, 40, 0), damaged, "rows of 96 values, not a multiple of the 64 of a NVFP4 block");
   for (const uint32_t type : {20u, 39u}) refused(Writer().Entry("a", {48}, type, 0), damaged, "rows of 48 values");
   refused(Writer().Entry("a", {256, 4}, 10, 0), damaged, "(336 bytes at offset 0) reaches past the end");
   refused(Writer().Entry("a", {4}, 0, 4), damaged, "not aligned");

@@ -110,6 +110,27 @@ TEST(FiniteValues, HalvesInFourParts) {
   }
 }
 
+TEST(FiniteValues, ScalesInE4M3AndFactors) {
+  for (const DType type : {DType::kNVFP4, DType::kScaledNVFP4}) {
+    const size_t first = type == DType::kNVFP4 ? 0 : 4, block = first + 36;
+    for (size_t at = first; at < first + 4; ++at) {
+      for (const int scale : {0x00, 0x7e, 0x7f, 0x80, 0xff}) {
+        std::vector<std::byte> bytes(2 * block, std::byte{0x7e});
+        if (first > 0) Put(1.0f, 0, &bytes), Put(1.0f, block, &bytes);
+        bytes[block + at] = static_cast<std::byte>(scale);
+        EXPECT_EQ(AreFinite(type, bytes), scale <= 0x7e) << at << " " << scale;
+      }
+    }
+  }
+  for (const DType type : {DType::kScaledNVFP4}) {
+    for (const float factor : {kNaN, kInfinity, -kInfinity, 3e38f}) {
+      std::vector<std::byte> bytes(static_cast<size_t>(Traits(type).block_bytes), std::byte{0x7e});
+      Put(factor, 0, &bytes);
+      EXPECT_FALSE(AreFinite(type, bytes)) << factor;
+    }
+  }
+}
+
 // A one-layer llama whose tensor `bad` ends in `value`; q, k and v in float16, the output in Q8_0.
 GgufFileWriter Tiny(const std::string& bad, float value) {
   GgufFileWriter writer;

@@ -11,9 +11,10 @@
 namespace ringside::testing {
 
 inline constexpr DType kBlockTypes[] = {
-    DType::kQ4_0,    DType::kQ4_1,    DType::kQ5_0,  DType::kQ5_1,   DType::kQ8_0,   DType::kQ4_K,  DType::kQ5_K,
-    DType::kQ6_K,    DType::kQ2_K,    DType::kQ3_K,  DType::kIQ4_NL, DType::kIQ4_XS, DType::kMXFP4, DType::kQ4_Z,
-    DType::kIQ2_XXS, DType::kIQ3_XXS, DType::kIQ3_S, DType::kIQ1_S,  DType::kIQ1_M,  DType::kTQ1_0, DType::kTQ2_0};
+    DType::kQ4_0,  DType::kQ4_1,  DType::kQ5_0,    DType::kQ5_1,    DType::kQ8_0,       DType::kQ4_K,
+    DType::kQ5_K,  DType::kQ6_K,  DType::kQ2_K,    DType::kQ3_K,    DType::kIQ4_NL,     DType::kIQ4_XS,
+    DType::kMXFP4, DType::kQ4_Z,  DType::kIQ2_XXS, DType::kIQ3_XXS, DType::kIQ3_S,      DType::kIQ1_S,
+    DType::kIQ1_M, DType::kTQ1_0, DType::kTQ2_0,   DType::kNVFP4,   DType::kScaledNVFP4};
 
 struct PackedWeight {
   DType dtype;
