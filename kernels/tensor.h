@@ -9,49 +9,32 @@
 
 namespace ringside {
 
-/// Element types of weights, activations and caches. The quantized ones are GGML's block formats, with 32 values per
-/// block (Q8_0 ... Q5_1, IQ4_NL, MXFP4) or 256 per super-block (K formats, IQ4_XS); kQ4_Z, 32 values of 4 bits with a
-/// float16 scale and an integer zero point, as in AWQ and GPTQ; and kScaledE4M3, 32 values of E4M3 with their row's
-/// float32 scale. Files do not contain the types after these. kI8 and kF8E4M3 (Micikevicius et al. 2022: no infinity,
-/// magnitudes up to 448) have one byte per element; their owner keeps the scales. kBlockQuant2 ... kBlockQuant8 (2, 3,
-/// 4, 5, 6 and 8 bits per element) and kBlockQuantE2M1 (MXFP4's 4-bit codes) are the block-quantized types of GPUs,
-/// with a scale per group of inputs.
+/// Element types of weights, activations and caches. The quantized ones of files are GGML's block formats, with 32
+/// values per block (64 in NVFP4) or 256 per super-block (K formats, IQ and TQ types but IQ4_NL), and three of ours for
+/// what safetensors store apart, with 32 values and their row's or group's scale: kQ4_Z, 4 bits with a float16 scale
+/// and an integer zero point, as in AWQ and GPTQ; kScaledE4M3, one byte with a float32 scale; kScaledNVFP4, NVFP4's
+/// block with a float32 scale before it. Files do not contain the types after these. kI8 and kF8E4M3 (Micikevicius et
+/// al. 2022: no infinity, magnitudes up to 448) have one byte per element; their owner keeps the scales. kBlockQuant2
+/// ... kBlockQuant8 (2, 3, 4, 5, 6 and 8 bits per element) and kBlockQuantE2M1 (MXFP4's 4-bit codes) are the block-
+/// quantized types of GPUs, with a scale per group of inputs.
 enum class DType : uint8_t {
-  kF32,
-  kF16,
-  kBF16,
-  kQ8_0,
-  kQ4_0,
-  kQ4_1,
-  kQ5_0,
-  kQ5_1,
-  kQ4_K,
-  kQ5_K,
-  kQ6_K,
-  kQ2_K,
-  kQ3_K,
-  kIQ4_NL,
-  kIQ4_XS,
-  kMXFP4,
-  kQ4_Z,
-  kScaledE4M3,
-  kI8,
-  kF8E4M3,
-  kBlockQuant2,
-  kBlockQuant3,
-  kBlockQuant4,
-  kBlockQuant5,
-  kBlockQuant6,
-  kBlockQuant8,
-  kBlockQuantE2M1,
+#define DTYPE(enumerator, ...) enumerator,
+#include "kernels/dtypes.def"
+#undef DTYPE
 };
 
+/// A row of kernels/dtypes.def.
 struct DTypeTraits {
   std::string_view name;
   int64_t block_elements;  // values that share a scale; 1 for float types
   int64_t block_bytes;     // bytes of such a block in a file
+  int64_t gguf_type;       // number in GGUF files; -1: none
+  int half_scales[2];      // offsets of a block's float16 scales; -1: none
+  DType form;              // type of decoded blocks
 };
-const DTypeTraits& Traits(DType type);
+/// All types, in the order of their enumerators.
+std::span<const DTypeTraits> AllTraits();
+inline const DTypeTraits& Traits(DType type) { return AllTraits()[static_cast<size_t>(type)]; }
 
 /// Bytes of `elements` consecutive values as stored in a file; elements is a multiple of the block.
 inline int64_t StorageBytes(DType type, int64_t elements) {

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <set>
 
 #include "engine/files/mapped_file.h"
@@ -47,14 +48,11 @@ uint64_t ValueBytes(uint32_t type) {
   return type < std::size(kBytes) ? kBytes[type] : 0;
 }
 
-struct GgmlType {
-  uint32_t id;
-  DType dtype;
-};
-constexpr GgmlType kGgmlTypes[] = {{0, DType::kF32},     {1, DType::kF16},     {2, DType::kQ4_0},  {3, DType::kQ4_1},
-                                   {6, DType::kQ5_0},    {7, DType::kQ5_1},    {8, DType::kQ8_0},  {10, DType::kQ2_K},
-                                   {11, DType::kQ3_K},   {12, DType::kQ4_K},   {13, DType::kQ5_K}, {14, DType::kQ6_K},
-                                   {20, DType::kIQ4_NL}, {23, DType::kIQ4_XS}, {30, DType::kBF16}, {39, DType::kMXFP4}};
+std::optional<DType> TypeNumbered(uint32_t id) {
+  const auto traits = AllTraits();
+  const auto found = std::ranges::find(traits, int64_t{id}, &DTypeTraits::gguf_type);
+  return found == traits.end() ? std::nullopt : std::optional(static_cast<DType>(found - traits.begin()));
+}
 
 // Names of known but unsupported types, for the message.
 std::string_view UnsupportedTypeName(uint32_t id) {
@@ -63,18 +61,6 @@ std::string_view UnsupportedTypeName(uint32_t id) {
       return "Q8_1";
     case 15:
       return "Q8_K";
-    case 16:
-      return "IQ2_XXS";
-    case 17:
-      return "IQ2_XS";
-    case 18:
-      return "IQ3_XXS";
-    case 19:
-      return "IQ1_S";
-    case 21:
-      return "IQ3_S";
-    case 22:
-      return "IQ2_S";
     case 24:
       return "I8";
     case 25:
@@ -85,14 +71,6 @@ std::string_view UnsupportedTypeName(uint32_t id) {
       return "I64";
     case 28:
       return "F64";
-    case 29:
-      return "IQ1_M";
-    case 34:
-      return "TQ1_0";
-    case 35:
-      return "TQ2_0";
-    case 40:
-      return "NVFP4";
     case 41:
       return "Q1_0";
     default:
@@ -353,18 +331,17 @@ class Parser {
       tensor.shape.insert(tensor.shape.begin(), static_cast<int64_t>(size));
     }
     if (!in_.Read(&type) || !in_.Read(&offset)) return cut_off();
-    const auto* known =
-        std::find_if(std::begin(kGgmlTypes), std::end(kGgmlTypes), [&](const GgmlType& t) { return t.id == type; });
-    if (known == std::end(kGgmlTypes)) {
+    const std::optional<DType> known = TypeNumbered(type);
+    if (!known) {
       const std::string_view unsupported = UnsupportedTypeName(type);
       if (unsupported.empty()) return Damaged(fmt::format("tensor {} has unknown type {}", name, type));
       return InvalidArgument(
           fmt::format("{}: tensor {} is stored as {}, which is not supported", path_, name, unsupported));
     }
-    tensor.data = {known->dtype, elements / tensor.shape.back(), tensor.shape.back(), {}};
-    if (tensor.data.cols % Traits(known->dtype).block_elements != 0) {
+    tensor.data = {*known, elements / tensor.shape.back(), tensor.shape.back(), {}};
+    if (tensor.data.cols % Traits(*known).block_elements != 0) {
       return Damaged(fmt::format("tensor {} has rows of {} values, not a multiple of the {} of a {} block", name,
-                                 tensor.data.cols, Traits(known->dtype).block_elements, Traits(known->dtype).name));
+                                 tensor.data.cols, Traits(*known).block_elements, Traits(*known).name));
     }
     if (offset % alignment_ != 0) {
       return Damaged(fmt::format("tensor {} is at offset {}, not aligned to {}", name, offset, alignment_));

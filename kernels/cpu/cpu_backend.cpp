@@ -89,7 +89,7 @@ std::string CpuBackend::Describe() const {
 Result<Weight> CpuBackend::LoadWeight(const HostTensor& host) {
   RETURN_IF_ERROR(CheckWeight(host));
   const int64_t panels = (host.rows + kLanes - 1) / kLanes;
-  const DType dtype = StorageTypeOf(host.dtype);
+  const DType dtype = Traits(host.dtype).form;
   const size_t bytes = static_cast<size_t>(panels * PanelBytes(dtype, host.cols));
   void* data = memory_.AllocateWeight(bytes);
   if (data == nullptr) return Overloaded("no memory for a weight of " + std::to_string(bytes) + " bytes");
@@ -392,7 +392,7 @@ void CpuBackend::LinearWithoutActOrder(const LinearArgs& args) {
     panels += (w->rows + kLanes - 1) / kLanes;
     outputs += w->rows;
     bytes += static_cast<int64_t>(w->data.bytes());
-    quantized = quantized || IsQuantized(w->dtype);
+    quantized = quantized || HasIntegers(w->dtype);
   }
   CHECK_EQ(outputs, y.cols);
   if (quantized) QuantizeInput(x);

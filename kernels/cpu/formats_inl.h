@@ -10,15 +10,20 @@
 //   IQ4_XS  w = D s v[q]               s: 6 bits, signed
 //   MXFP4  w = d v[q]                  d: a power of two
 //   Q4_Z  w = d (q - z)                z: a byte
+//   IQ3_XXS, IQ3_S  w = D f s v[q]     s: a byte; f: a power of two
+//   IQ1_M, IQ2_S  w = D f s v[q]       s: a byte, for 16 inputs each
+//   ScaledNVFP4  w = D s v[q]          D: float32; s: E4M3, for 16 inputs each
 //
 // Products of a float16 and a scale of at most 8 bits are exact in float32, and so are all integer sums and their
-// products with scales of 16 inputs: all are below 2^24. Included by one file per instruction set.
+// products with scales of 16 inputs: all are below 2^24. NVFP4's two products are added with one rounding. Included by
+// one file per instruction set.
 #pragma once
 
 #include "kernels/cpu/isa/lanes_prefix.h"
 #include "kernels/cpu/kernel_table.h"
 #include "kernels/cpu/panels.h"
 #include "kernels/formats/code_values.h"
+#include "kernels/formats/half.h"
 
 namespace ringside::cpu::RINGSIDE_LANES {
 namespace {
@@ -58,6 +63,22 @@ LANES_INLINE void BitPairs(const uint8_t* p, U8x64* a, U8x64* b) {
   *b = AndBytes<3>(ShiftBytes<-2 * J>(LoadBytes(p + 64)));
 }
 
+/// Three-bit integers: pairs, and single bits above them.
+template <int J>
+LANES_INLINE void ThreeBits(const uint8_t* p, int64_t high, U8x64* a, U8x64* b) {
+  BitPairs<J>(p, a, b);
+  const U8x64 bits = LoadBytes(p + high);
+  *a = OrBytes(*a, AndBytes<4>(ShiftBytes<2 - J>(bits)));
+  *b = OrBytes(*b, AndBytes<4>(ShiftBytes<-2 - J>(bits)));
+}
+
+/// 2^-8 times 16 numbers in E4M3, none of them NaN.
+LANES_INLINE F32x16 LoadSmallE4M3(const uint8_t* p) {
+  uint16_t small[16];
+  for (int i = 0; i < 16; ++i) small[i] = static_cast<uint16_t>((p[i] & 0x80) << 8 | (p[i] & 0x7f) << 7);
+  return LoadF16(small);
+}
+
 /// Code values as bytes, with an offset added.
 struct CodeBytes {
   uint8_t v[16];
@@ -67,7 +88,9 @@ constexpr CodeBytes WithOffset(const int8_t (&values)[16], int offset) {
   for (int i = 0; i < 16; ++i) out.v[i] = static_cast<uint8_t>(values[i] + offset);
   return out;
 }
-constexpr CodeBytes kIq4Bytes = WithOffset(kIq4Values, 128), kMxfp4Bytes = WithOffset(kMxfp4Values, 16);
+constexpr CodeBytes kIq4Bytes = WithOffset(kIq4Values, 128), kMxfp4Bytes = WithOffset(kMxfp4Values, 16),
+                    kIq2Bytes = WithOffset(kIq2Values, 64), kIq1Bytes = WithOffset(kIq1Values, 16),
+                    kIq3XxsBytes = WithOffset(kIq3XxsValues, 32), kIq3SBytes = WithOffset(kIq3SValues, 16);
 
 template <int kOffsetBits>  // the format's offset is 2^kOffsetBits; -1: none
 struct FormatBase {
@@ -116,7 +139,7 @@ struct Q5_0 : FormatBase<4> {
   using Layout = Q5_0Layout;
   template <int J>
   static LANES_INLINE void Groups(const uint8_t* p, U8x64* a, U8x64* b) {
-    NibblesAndFifthBits<J>(p, Layout::kHigh, a, b);
+    NibblesAndFifthBits<J>(p, Layout::kHighPart, a, b);
   }
   static LANES_INLINE void Scales(const uint8_t*, const uint8_t* p, BlockScales* s) {
     s->d = LoadF16(Halves(p + Layout::kScales));
@@ -128,7 +151,7 @@ struct Q5_1 : FormatBase<-1> {
   static constexpr bool kMinimum = true;
   template <int J>
   static LANES_INLINE void Groups(const uint8_t* p, U8x64* a, U8x64* b) {
-    NibblesAndFifthBits<J>(p, Layout::kHigh, a, b);
+    NibblesAndFifthBits<J>(p, Layout::kHighPart, a, b);
   }
   static LANES_INLINE void Scales(const uint8_t*, const uint8_t* p, BlockScales* s) {
     s->d = LoadF16(Halves(p + Layout::kScales));
@@ -159,7 +182,7 @@ struct Q5_K : FormatBase<-1> {
   static constexpr bool kMinimum = true;
   template <int J>
   static LANES_INLINE void Groups(const uint8_t* p, U8x64* a, U8x64* b) {
-    NibblesAndFifthBits<J>(p, Layout::kHigh, a, b);
+    NibblesAndFifthBits<J>(p, Layout::kHighPart, a, b);
   }
   static LANES_INLINE void Scales(const uint8_t* header, const uint8_t* p, BlockScales* s) {
     ScalesK(header, p + Layout::kScales, s);
@@ -172,8 +195,8 @@ struct Q6_K : FormatBase<5> {
   template <int J>
   static LANES_INLINE void Groups(const uint8_t* p, U8x64* a, U8x64* b) {
     Nibbles<J>(p, a, b);
-    *a = OrBytes(*a, AndBytes<48>(ShiftBytes<4 - 2 * J>(LoadBytes(p + Layout::kHigh))));
-    *b = OrBytes(*b, AndBytes<48>(ShiftBytes<4 - 2 * J>(LoadBytes(p + Layout::kHigh + 64))));
+    *a = OrBytes(*a, AndBytes<48>(ShiftBytes<4 - 2 * J>(LoadBytes(p + Layout::kHighPart))));
+    *b = OrBytes(*b, AndBytes<48>(ShiftBytes<4 - 2 * J>(LoadBytes(p + Layout::kHighPart + 64))));
   }
   static LANES_INLINE void Scales(const uint8_t* header, const uint8_t* p, BlockScales* s) {
     s->d = LoadF16(Halves(header));
@@ -187,10 +210,7 @@ struct Q3_K : FormatBase<2> {
   static constexpr bool kTwoScales = true;
   template <int J>
   static LANES_INLINE void Groups(const uint8_t* p, U8x64* a, U8x64* b) {
-    BitPairs<J>(p, a, b);
-    const U8x64 bits = LoadBytes(p + Layout::kHigh);
-    *a = OrBytes(*a, AndBytes<4>(ShiftBytes<2 - J>(bits)));
-    *b = OrBytes(*b, AndBytes<4>(ShiftBytes<-2 - J>(bits)));
+    ThreeBits<J>(p, Layout::kHighPart, a, b);
   }
   static LANES_INLINE void Scales(const uint8_t* header, const uint8_t* p, BlockScales* s) {
     s->d = LoadF16(Halves(header));
@@ -220,7 +240,7 @@ struct Q2_K : FormatBase<-1> {
 };
 
 struct IQ4_NL : FormatBase<7> {
-  using Layout = Q4_0Layout;
+  using Layout = IQ4_NLLayout;
   static constexpr bool kEightBits = true;
   template <int J>
   static LANES_INLINE void Groups(const uint8_t* p, U8x64* a, U8x64* b) {
@@ -269,18 +289,98 @@ struct Q4_Z : FormatBase<-1> {
   }
 };
 
-// Float weights: 16 outputs of one input.
-struct FloatF32 {
+/// One scale and 4-bit codes per block. The product of D, f and s is exact.
+template <class BlockLayout, int kOffsetBits, const CodeBytes& kValues>
+struct FourBitCodes : FormatBase<kOffsetBits> {
+  using Layout = BlockLayout;
+  template <int J>
+  static LANES_INLINE void Groups(const uint8_t* p, U8x64* a, U8x64* b) {
+    Codes<J>(p, kValues.v, a, b);
+  }
+  static LANES_INLINE void ScalesTimes(float factor, const uint8_t* header, const uint8_t* p, BlockScales* s) {
+    s->d = Mul(Mul(LoadF16(Halves(header)), LoadU8(p + Layout::kScales)), Set(factor));
+  }
+};
+struct IQ3_XXS : FourBitCodes<IQ3_XXSLayout, 5, kIq3XxsBytes> {
+  static LANES_INLINE void Scales(const uint8_t* header, const uint8_t* p, BlockScales* s) {
+    ScalesTimes(kIq3XxsFactor, header, p, s);
+  }
+};
+struct IQ3_S : FourBitCodes<IQ3_SLayout, 4, kIq3SBytes> {
+  static LANES_INLINE void Scales(const uint8_t* header, const uint8_t* p, BlockScales* s) {
+    ScalesTimes(1, header, p, s);
+  }
+};
+
+/// Two scales and 3-bit codes per block.
+template <class BlockLayout, int kOffsetBits, const CodeBytes& kValues>
+struct ThreeBitCodes : FormatBase<kOffsetBits> {
+  using Layout = BlockLayout;
+  static constexpr bool kTwoScales = true;
+  template <int J>
+  static LANES_INLINE void Groups(const uint8_t* p, U8x64* a, U8x64* b) {
+    ThreeBits<J>(p, Layout::kHighPart, a, b);
+    *a = LookUp(*a, kValues.v);
+    *b = LookUp(*b, kValues.v);
+  }
+  static LANES_INLINE void ScalesTimes(float factor, const uint8_t* header, const uint8_t* p, BlockScales* s) {
+    s->d = Mul(LoadF16(Halves(header)), Set(factor));
+    s->low = LoadU8(p + Layout::kScales);
+    s->high = LoadU8(p + Layout::kScales + 16);
+  }
+};
+struct IQ2_S : ThreeBitCodes<IQ2_SLayout, 6, kIq2Bytes> {
+  static LANES_INLINE void Scales(const uint8_t* header, const uint8_t* p, BlockScales* s) {
+    ScalesTimes(kIq2Factor, header, p, s);
+  }
+};
+struct IQ1_M : ThreeBitCodes<IQ1_MLayout, 4, kIq1Bytes> {
+  static LANES_INLINE void Scales(const uint8_t* header, const uint8_t* p, BlockScales* s) {
+    ScalesTimes(kIq1Factor, header, p, s);
+  }
+};
+
+LANES_INLINE F32x16 FloatScales(const uint8_t* p) { return Load(reinterpret_cast<const float*>(p)); }
+
+struct ScaledNVFP4 : FormatBase<4> {
+  using Layout = ScaledNVFP4Layout;
+  static constexpr bool kTwoScales = true;
+  template <int J>
+  static LANES_INLINE void Groups(const uint8_t* p, U8x64* a, U8x64* b) {
+    Codes<J>(p, kMxfp4Bytes.v, a, b);
+  }
+  /// Codes count in halves, and LoadSmallE4M3 in 2^-8.
+  static LANES_INLINE void Scales(const uint8_t* header, const uint8_t* p, BlockScales* s) {
+    s->d = Mul(FloatScales(header), Set(128.0f));
+    s->low = LoadSmallE4M3(p + Layout::kScales);
+    s->high = LoadSmallE4M3(p + Layout::kScales + 16);
+  }
+};
+
+// Float weights: 16 outputs of one input. kInputs inputs share the scales at their start.
+struct Unscaled {
+  static constexpr int64_t kInputs = 1, kHeader = 0;
+  struct Scales {};
+  static LANES_INLINE Scales ReadScales(const uint8_t*) { return {}; }
+};
+struct FloatF32 : Unscaled {
   static constexpr int64_t kBytes = 64;
-  static LANES_INLINE F32x16 Read(const uint8_t* p) { return Load(reinterpret_cast<const float*>(p)); }
+  static LANES_INLINE F32x16 Read(const uint8_t* p, Scales) { return Load(reinterpret_cast<const float*>(p)); }
 };
-struct FloatF16 {
+struct FloatF16 : Unscaled {
   static constexpr int64_t kBytes = 32;
-  static LANES_INLINE F32x16 Read(const uint8_t* p) { return LoadF16(Halves(p)); }
+  static LANES_INLINE F32x16 Read(const uint8_t* p, Scales) { return LoadF16(Halves(p)); }
 };
-struct FloatBf16 {
+struct FloatBf16 : Unscaled {
   static constexpr int64_t kBytes = 32;
-  static LANES_INLINE F32x16 Read(const uint8_t* p) { return LoadBf16(Halves(p)); }
+  static LANES_INLINE F32x16 Read(const uint8_t* p, Scales) { return LoadBf16(Halves(p)); }
+};
+/// A weight is rounded as in FileBlockValue: the factor of 2^8 is exact.
+struct ScaledE4M3 {
+  static constexpr int64_t kInputs = kE4M3Unit, kHeader = kFloatRow, kBytes = 16;
+  using Scales = F32x16;
+  static LANES_INLINE Scales ReadScales(const uint8_t* p) { return Mul(FloatScales(p), Set(256.0f)); }
+  static LANES_INLINE F32x16 Read(const uint8_t* p, Scales scales) { return Mul(LoadSmallE4M3(p), scales); }
 };
 
 }  // namespace

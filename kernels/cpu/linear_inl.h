@@ -5,7 +5,7 @@
 // Quantized, per block b, with s the exact integer sum of q x over the block (offset subtracted in integers):
 //   acc = fma(float(s), d * x.scale, acc), and with a minimum: acc = fma(m, x.scaled_sum, acc)
 //   Two scales: float(s) is s_low * scale_low + s_high * scale_high, also exact. Two minima: analogous, with sums of x.
-// Float: acc = fma(w, x, acc). At the end: y = acc, + bias if given, + old y if accumulating.
+// Float and scaled E4M3: acc = fma(w, x, acc). At the end: y = acc, + bias if given, + old y if accumulating.
 // Included by one file per instruction set.
 // THREAD: any.
 #pragma once
@@ -71,8 +71,8 @@ LANES_INLINE void BlockTimesRowsNarrow(const uint8_t* p, const BlockScales& scal
 
 /// One panel times M rows of a tile; consecutive blocks of a row are `pitch` apart.
 template <class F, int M>
-LANES_PRODUCT void QuantizedTile(const LinearPiece& piece, const uint8_t* p, int64_t panel, const ActivationBlock* x, int64_t pitch,
-                   int64_t row) {
+LANES_PRODUCT void QuantizedTile(const LinearPiece& piece, const uint8_t* p, int64_t panel, const ActivationBlock* x,
+                                 int64_t pitch, int64_t row) {
   using L = typename F::Layout;
   const bool fetch = row < piece.first_row + kRowsThatFetch;
   F32x16 acc[M];
@@ -145,15 +145,20 @@ template <class W, int M, int P>
 LANES_PRODUCT void FloatTile(const LinearPiece& piece, int64_t panel, int64_t row) {
   F32x16 acc[M][P];
   LANES_UNROLL for (int i = 0; i < M; ++i) { LANES_UNROLL for (int j = 0; j < P; ++j) acc[i][j] = Zero(); }
-  const int64_t panel_bytes = piece.cols * W::kBytes;
+  const int64_t panel_bytes = piece.cols / W::kInputs * (W::kHeader + W::kInputs * W::kBytes);
   const uint8_t* w = piece.panels + panel * panel_bytes;
   const float* x = piece.x + row * piece.x_stride;
-  for (int64_t k = 0; k < piece.cols; ++k, w += W::kBytes) {
-    F32x16 v[P];
-    LANES_UNROLL for (int j = 0; j < P; ++j) v[j] = W::Read(w + j * panel_bytes);
-    LANES_UNROLL for (int i = 0; i < M; ++i) {
-      const F32x16 a = Set(x[i * piece.x_stride + k]);
-      LANES_UNROLL for (int j = 0; j < P; ++j) acc[i][j] = Fma(v[j], a, acc[i][j]);
+  for (int64_t unit = piece.cols / W::kInputs; unit > 0; --unit) {
+    typename W::Scales scales[P];
+    LANES_UNROLL for (int j = 0; j < P; ++j) scales[j] = W::ReadScales(w + j * panel_bytes);
+    w += W::kHeader;
+    for (int64_t k = 0; k < W::kInputs; ++k, ++x, w += W::kBytes) {
+      F32x16 v[P];
+      LANES_UNROLL for (int j = 0; j < P; ++j) v[j] = W::Read(w + j * panel_bytes, scales[j]);
+      LANES_UNROLL for (int i = 0; i < M; ++i) {
+        const F32x16 a = Set(x[i * piece.x_stride]);
+        LANES_UNROLL for (int j = 0; j < P; ++j) acc[i][j] = Fma(v[j], a, acc[i][j]);
+      }
     }
   }
   LANES_UNROLL for (int i = 0; i < M; ++i) {
@@ -189,34 +194,13 @@ void LinearPieceAny(const LinearPiece& piece) {
       return FloatPiece<FloatF16>(piece);
     case DType::kBF16:
       return FloatPiece<FloatBf16>(piece);
-    case DType::kQ8_0:
-      return QuantizedPiece<Q8_0>(piece);
-    case DType::kQ4_0:
-      return QuantizedPiece<Q4_0>(piece);
-    case DType::kQ4_1:
-      return QuantizedPiece<Q4_1>(piece);
-    case DType::kQ5_0:
-      return QuantizedPiece<Q5_0>(piece);
-    case DType::kQ5_1:
-      return QuantizedPiece<Q5_1>(piece);
-    case DType::kQ4_K:
-      return QuantizedPiece<Q4_K>(piece);
-    case DType::kQ5_K:
-      return QuantizedPiece<Q5_K>(piece);
-    case DType::kQ6_K:
-      return QuantizedPiece<Q6_K>(piece);
-    case DType::kQ2_K:
-      return QuantizedPiece<Q2_K>(piece);
-    case DType::kQ3_K:
-      return QuantizedPiece<Q3_K>(piece);
-    case DType::kIQ4_NL:
-      return QuantizedPiece<IQ4_NL>(piece);
-    case DType::kIQ4_XS:
-      return QuantizedPiece<IQ4_XS>(piece);
-    case DType::kMXFP4:
-      return QuantizedPiece<MXFP4>(piece);
-    case DType::kQ4_Z:
-      return QuantizedPiece<Q4_Z>(piece);
+    case DType::kScaledE4M3:
+      return FloatPiece<ScaledE4M3>(piece);
+#define PANEL(type, ...) \
+  case DType::k##type:   \
+    return QuantizedPiece<type>(piece);
+#include "kernels/cpu/panel_types.def"
+#undef PANEL
     default:  // never loaded: not file types
       return;
   }

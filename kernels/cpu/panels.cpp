@@ -1,12 +1,10 @@
 #include "kernels/cpu/panels.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
-#include <vector>
 
+#include "base/check.h"
 #include "kernels/formats/file_formats.h"
-#include "kernels/formats/half.h"
 
 namespace ringside::cpu {
 namespace {
@@ -17,58 +15,36 @@ uint16_t ReadU16(const uint8_t* p) {
   return x;
 }
 
+/// A PanelLayout at run time.
 struct Layout {
-  int64_t header, blocks, high, scales, bytes;  // see panels.h
-  int low_bits, high_bits;                      // bits of an integer stored at the block's start and at `high`
-  int halves, byte_scales;                      // number of float16 scales, and of byte scales
+  int low_bits, high_bits, halves, byte_scales, floats;
+  int64_t blocks, header, high, scales, bytes;
 };
 template <class L>
-constexpr Layout LayoutOf(int low_bits, int high_bits, int halves, int byte_scales) {
-  int64_t high = 0;
-  if constexpr (requires { L::kHigh; }) high = L::kHigh;
-  return {L::kHeader, L::kBlocks, high, L::kScales, L::kBytes, low_bits, high_bits, halves, byte_scales};
+constexpr Layout MakeLayout() {
+  return {L::kLowBits, L::kHighBits, L::kHalves,   L::kByteScales, L::kFloats,
+          L::kBlocks,  L::kHeader,   L::kHighPart, L::kScales,     L::kBytes};
 }
 Layout LayoutOf(DType dtype) {
   switch (dtype) {
-    case DType::kQ8_0:
-      return LayoutOf<Q8_0Layout>(8, 0, 1, 0);
-    case DType::kQ4_0:
-    case DType::kIQ4_NL:
-      return LayoutOf<Q4_0Layout>(4, 0, 1, 0);
-    case DType::kQ4_1:
-      return LayoutOf<Q4_1Layout>(4, 0, 2, 0);
-    case DType::kQ5_0:
-      return LayoutOf<Q5_0Layout>(4, 1, 1, 0);
-    case DType::kQ5_1:
-      return LayoutOf<Q5_1Layout>(4, 1, 2, 0);
-    case DType::kQ4_K:
-      return LayoutOf<Q4_KLayout>(4, 0, 2, 2);
-    case DType::kQ5_K:
-      return LayoutOf<Q5_KLayout>(4, 1, 2, 2);
-    case DType::kQ6_K:
-      return LayoutOf<Q6_KLayout>(4, 2, 1, 2);
-    case DType::kQ2_K:
-      return LayoutOf<Q2_KLayout>(2, 0, 2, 2);
-    case DType::kQ3_K:
-      return LayoutOf<Q3_KLayout>(2, 1, 1, 2);
-    case DType::kIQ4_XS:
-      return LayoutOf<IQ4_XSLayout>(4, 0, 1, 1);
-    case DType::kMXFP4:
-      return LayoutOf<MXFP4Layout>(4, 0, 0, 1);
+#define PANEL(type, ...) \
+  case DType::k##type:   \
+    return MakeLayout<type##Layout>();
+#include "kernels/cpu/panel_types.def"
+#undef PANEL
     default:
-      return LayoutOf<Q4_ZLayout>(4, 0, 1, 1);
+      CheckFailed(__FILE__, __LINE__, "a type without panels");
   }
 }
-
 /// Offsets of the scales and the integers of block b of a panel.
 struct Place {
-  int64_t halves, bytes, block;
+  int64_t halves, floats, bytes, block;
 };
 Place Find(const Layout& layout, int64_t b) {
   const int64_t unit = b / layout.blocks * (layout.header + layout.blocks * layout.bytes);
   const int64_t block = unit + layout.header + b % layout.blocks * layout.bytes, scales = block + layout.scales;
-  if (layout.header > 0) return {unit, scales, block};
-  return {scales, scales + layout.halves * kHalfRow, block};
+  const int64_t wide = layout.header > 0 ? unit : scales, floats = wide + layout.halves * kHalfRow;
+  return {wide, floats, layout.header > 0 ? scales : floats + layout.floats * kFloatRow, block};
 }
 
 /// Position of `bits` bits of input i of output r within a block.
@@ -105,6 +81,7 @@ void WriteBlock(const Layout& layout, const FileBlock& in, int64_t r, int64_t b,
   const Place place = Find(layout, b);
   const uint16_t halves[] = {in.d, in.m};
   for (int k = 0; k < layout.halves; ++k) std::memcpy(panel + place.halves + k * kHalfRow + 2 * r, &halves[k], 2);
+  if (layout.floats > 0) std::memcpy(panel + place.floats + 4 * r, halves, 4);
   for (int k = 0; k < layout.byte_scales; ++k) panel[place.bytes + 16 * k + r] = in.scale[k];
   uint8_t* p = panel + place.block;
   for (int i = 0; i < 32; ++i) {
@@ -119,6 +96,9 @@ FileBlock ReadPanelBlock(const Layout& layout, const uint8_t* panel, int64_t r, 
   FileBlock out{};
   uint16_t* halves[] = {&out.d, &out.m};
   for (int k = 0; k < layout.halves; ++k) *halves[k] = ReadU16(panel + place.halves + k * kHalfRow + 2 * r);
+  if (layout.floats > 0) {
+    out.d = ReadU16(panel + place.floats + 4 * r), out.m = ReadU16(panel + place.floats + 4 * r + 2);
+  }
   for (int k = 0; k < layout.byte_scales; ++k) out.scale[k] = panel[place.bytes + 16 * k + r];
   const uint8_t* p = panel + place.block;
   for (int i = 0; i < 32; ++i) {
@@ -128,45 +108,62 @@ FileBlock ReadPanelBlock(const Layout& layout, const uint8_t* panel, int64_t r, 
   return out;
 }
 
-/// Packs a row into a panel of kBF16; false if a value is not finite.
-bool PackAsBf16(const HostTensor& host, int64_t row, uint8_t* panel) {
-  std::vector<float> values(static_cast<size_t>(host.cols));
-  ReadFileRow(host, row, values.data());
-  uint8_t* to = panel + 2 * (row % 16);
-  for (const float value : values) {
-    const uint16_t bits = FloatToBf16(value);
-    std::memcpy(to, &bits, 2);
-    to += 32;
+/// Offset in a panel of kScaledE4M3 of the scale of output 0 and a unit.
+int64_t E4M3UnitAt(int64_t unit) { return unit * (kFloatRow + 16 * kE4M3Unit); }
+
+bool PackE4M3Row(const uint8_t* row, int64_t cols, int64_t r, uint8_t* panel) {
+  bool finite = true;
+  for (int64_t b = 0; b < cols / kE4M3Unit; ++b) {
+    FileBlock block{};
+    ReadFileBlock(DType::kScaledE4M3, row, b, &block);
+    finite &= HasFiniteScales(DType::kScaledE4M3, block);
+    uint8_t* unit = panel + E4M3UnitAt(b);
+    const uint16_t scale[] = {block.d, block.m};
+    std::memcpy(unit + 4 * r, scale, 4);
+    for (int64_t i = 0; i < kE4M3Unit; ++i) unit[kFloatRow + 16 * i + r] = block.q[i];
   }
-  return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
+  return finite;
+}
+FileBlock ReadE4M3Unit(const uint8_t* panel, int64_t r, int64_t b) {
+  const uint8_t* unit = panel + E4M3UnitAt(b);
+  FileBlock out{};
+  out.d = ReadU16(unit + 4 * r), out.m = ReadU16(unit + 4 * r + 2);
+  for (int64_t i = 0; i < kE4M3Unit; ++i) out.q[i] = unit[kFloatRow + 16 * i + r];
+  return out;
+}
+
+bool PackIntegersOfRow(const Layout& layout, const HostTensor& host, const uint8_t* row, int64_t r, uint8_t* panel) {
+  bool finite = true;
+  for (int64_t b = 0; b < host.cols / 32; ++b) {
+    FileBlock block{};
+    ReadFileBlock(host.dtype, row, b, &block);
+    finite &= HasFiniteScales(Traits(host.dtype).form, block);
+    WriteBlock(layout, block, r, b, panel);
+  }
+  return finite;
 }
 
 }  // namespace
 
 int64_t PanelBytes(DType dtype, int64_t cols) {
+  if (dtype == DType::kScaledE4M3) return E4M3UnitAt(cols / kE4M3Unit);
   if (!IsQuantized(dtype)) return 16 * cols * Traits(dtype).block_bytes;
   const Layout layout = LayoutOf(dtype);
   return cols / (32 * layout.blocks) * (layout.header + layout.blocks * layout.bytes);
 }
 
 bool PackPanels(const HostTensor& host, int64_t first, int64_t last, uint8_t* panels) {
-  const int64_t panel_bytes = PanelBytes(StorageTypeOf(host.dtype), host.cols);
-  const int64_t row_bytes = StorageBytes(host.dtype, host.cols);
-  const bool quantized = IsQuantized(StorageTypeOf(host.dtype));
-  const Layout layout = quantized ? LayoutOf(host.dtype) : Layout{};
+  const DType form = Traits(host.dtype).form;
+  const int64_t panel_bytes = PanelBytes(form, host.cols), row_bytes = StorageBytes(host.dtype, host.cols);
+  const Layout layout = HasIntegers(form) ? LayoutOf(form) : Layout{};
   bool finite = true;
   for (int64_t row = 16 * first; row < std::min(16 * last, host.rows); ++row) {
     const uint8_t* in = reinterpret_cast<const uint8_t*>(host.bytes.data()) + row * row_bytes;
     uint8_t* panel = panels + row / 16 * panel_bytes;
-    if (quantized) {
-      for (int64_t b = 0; b < host.cols / 32; ++b) {
-        FileBlock block{};
-        ReadFileBlock(host.dtype, in, b, &block);
-        finite &= HasFiniteScales(host.dtype, block);
-        WriteBlock(layout, block, row % 16, b, panel);
-      }
-    } else if (StorageTypeOf(host.dtype) != host.dtype) {
-      finite &= PackAsBf16(host, row, panel);
+    if (HasIntegers(form)) {
+      finite &= PackIntegersOfRow(layout, host, in, row % 16, panel);
+    } else if (form == DType::kScaledE4M3) {
+      finite &= PackE4M3Row(in, host.cols, row % 16, panel);
     } else {
       const int64_t e = Traits(host.dtype).block_bytes;
       for (int64_t c = 0; c < host.cols; ++c) {
@@ -186,9 +183,9 @@ void UnpackRow(DType dtype, const uint8_t* panels, int64_t cols, int64_t row, bo
     for (int64_t c = 0; c < cols; ++c) put(c, FloatValue(dtype, panel + (16 * c + r) * e));
     return;
   }
-  const Layout layout = LayoutOf(dtype);
+  const Layout layout = HasIntegers(dtype) ? LayoutOf(dtype) : Layout{};
   for (int64_t b = 0; b < cols / 32; ++b) {
-    const FileBlock block = ReadPanelBlock(layout, panel, r, b);
+    const FileBlock block = HasIntegers(dtype) ? ReadPanelBlock(layout, panel, r, b) : ReadE4M3Unit(panel, r, b);
     for (int i = 0; i < 32; ++i) put(32 * b + i, FileBlockValue(dtype, block, i));
   }
 }

@@ -10,8 +10,9 @@
 //   single bits (64)                          bit j of byte 4 r + c belongs to input 4 j + c, j in 0..7
 //
 // Integers of other widths are split: 5 bits into nibbles and single bits above them, 6 into nibbles and pairs, 3 into
-// pairs and single bits. The block's scales follow, 16 of each kind, float16 ones first. Super-blocks of 256 have their
-// float16 scales before their 8 blocks. Padding outputs are zero.
+// pairs and single bits. The block's scales follow, 16 of each kind: float16, float32, bytes. Super-blocks have their
+// float16 and float32 scales before their blocks. kScaledE4M3 has 16 float32 scales before each 32 inputs, which are
+// [input][16]. Padding outputs are zero.
 // THREAD: any.
 #pragma once
 
@@ -21,53 +22,30 @@
 
 namespace ringside::cpu {
 
-constexpr int64_t kHalfRow = 32;  // 16 float16 values
+constexpr int64_t kHalfRow = 32, kFloatRow = 64;  // bytes of 16 float16 and float32 values
 
-struct Q4_0Layout {
-  static constexpr int64_t kHeader = 0, kBlocks = 1, kScales = 256, kBytes = 288;
+/// A row of panel_types.def, and the offsets in bytes that follow from it.
+template <int kLow, int kHigh, int kHalfCount, int kByteCount, int kFloatCount, int kBlockCount>
+struct PanelLayout {
+  static constexpr int kLowBits = kLow, kHighBits = kHigh;
+  static constexpr int kHalves = kHalfCount, kByteScales = kByteCount, kFloats = kFloatCount;
+  static constexpr int64_t kBlocks = kBlockCount;
+  static constexpr int64_t kWideScales = kHalves * kHalfRow + kFloats * kFloatRow;
+  static constexpr int64_t kHeader = kBlocks > 1 ? kWideScales : 0;
+  static constexpr int64_t kHighPart = 64 * kLow, kScales = kHighPart + 64 * kHigh;
+  static constexpr int64_t kBytes = kScales + 16 * kByteScales + (kBlocks > 1 ? 0 : kWideScales);
 };
-struct Q4_1Layout {
-  static constexpr int64_t kHeader = 0, kBlocks = 1, kScales = 256, kBytes = 320;
-};
-struct Q5_0Layout {
-  static constexpr int64_t kHeader = 0, kBlocks = 1, kHigh = 256, kScales = 320, kBytes = 352;
-};
-struct Q5_1Layout {
-  static constexpr int64_t kHeader = 0, kBlocks = 1, kHigh = 256, kScales = 320, kBytes = 384;
-};
-struct Q8_0Layout {
-  static constexpr int64_t kHeader = 0, kBlocks = 1, kScales = 512, kBytes = 544;
-};
-struct Q4_KLayout {
-  static constexpr int64_t kHeader = 64, kBlocks = 8, kScales = 256, kBytes = 288;
-};
-struct Q5_KLayout {
-  static constexpr int64_t kHeader = 64, kBlocks = 8, kHigh = 256, kScales = 320, kBytes = 352;
-};
-struct Q6_KLayout {
-  static constexpr int64_t kHeader = 32, kBlocks = 8, kHigh = 256, kScales = 384, kBytes = 416;
-};
+#define PANEL(type, ...) using type##Layout = PanelLayout<__VA_ARGS__>;
+#include "kernels/cpu/panel_types.def"
+#undef PANEL
 
-struct Q2_KLayout {
-  static constexpr int64_t kHeader = 64, kBlocks = 8, kScales = 128, kBytes = 160;
-};
-struct Q3_KLayout {
-  static constexpr int64_t kHeader = 32, kBlocks = 8, kHigh = 128, kScales = 192, kBytes = 224;
-};
-struct IQ4_XSLayout {
-  static constexpr int64_t kHeader = 32, kBlocks = 8, kScales = 256, kBytes = 272;
-};
-struct MXFP4Layout {
-  static constexpr int64_t kHeader = 0, kBlocks = 1, kScales = 256, kBytes = 272;
-};
-struct Q4_ZLayout {
-  static constexpr int64_t kHeader = 0, kBlocks = 1, kScales = 256, kBytes = 304;
-};
+/// Inputs of kScaledE4M3 that share a float32 scale.
+constexpr int64_t kE4M3Unit = 32;
 
+/// Whether panels of `dtype` hold integers, whose products need quantized activations: it is a row of panel_types.def.
+inline bool HasIntegers(DType dtype) { return IsQuantized(dtype) && dtype != DType::kScaledE4M3; }
 /// Bytes of one panel of 16 outputs and `cols` inputs.
 int64_t PanelBytes(DType dtype, int64_t cols);
-/// The type in which a file's type is stored: itself, except that kScaledE4M3 becomes kBF16.
-constexpr DType StorageTypeOf(DType dtype) { return dtype == DType::kScaledE4M3 ? DType::kBF16 : dtype; }
 /// Packs panels [first, last) of a checked weight. `panels` is the start of the whole weight. False if a scale is not
 /// finite.
 /// REQUIRES: `panels` is zeroed.

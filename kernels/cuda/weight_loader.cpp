@@ -65,7 +65,9 @@ Result<Weight> WeightLoader::Load(const HostTensor& host) {
     return in_blocks ? LoadBlockQuantized(host, DType::kBlockQuant8) : LoadBytes(host, DType::kI8);
   }
   const bool keeps = options_.keeps_blocks && (host.expert || IsLarge(host) || options_.keeps_small_blocks);
-  if (keeps && !host.expert && host.dtype == DType::kScaledE4M3) return LoadBytes(host, DType::kF8E4M3);
+  if (keeps && !host.expert && host.dtype == DType::kScaledE4M3 && HasScalePerRow(host)) {
+    return LoadBytes(host, DType::kF8E4M3);
+  }
   const bool wants_order = host.expert && !host.order.empty();  // expert kernels have no act-order permutation
   if (const auto block_type = BlockQuantTypeOf(host.dtype); block_type && keeps && !wants_order) {
     Result<Weight> weight = LoadBlockQuantized(host, *block_type);
@@ -166,7 +168,7 @@ Result<Weight> WeightLoader::LoadBlockQuantized(const HostTensor& host, DType dt
 }
 
 Result<Weight> WeightLoader::LoadBytes(const HostTensor& host, DType dtype) {
-  const bool as_stored = host.dtype == DType::kScaledE4M3 && dtype == DType::kF8E4M3;
+  const bool as_stored = host.dtype == DType::kScaledE4M3 && dtype == DType::kF8E4M3 && HasScalePerRow(host);
   const auto row_bytes = static_cast<size_t>(W8RowBytes(host.cols)), rows = static_cast<size_t>(host.rows);
   ASSIGN_OR_RETURN(Weight weight, AllocateScaledWeight(dtype, host.rows, host.cols, rows * row_bytes, rows));
   auto* data = static_cast<std::byte*>(weight.data.data());

@@ -1,12 +1,14 @@
 #include "kernels/formats/file_formats.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <string>
 
 #include "kernels/formats/code_values.h"
+#include "kernels/formats/codebook_blocks.h"
 #include "kernels/formats/half.h"
 #include "kernels/formats/row_quantization.h"
 
@@ -96,12 +98,107 @@ void ReadIq4Xs(const uint8_t* p, int64_t j, FileBlock* out) {
   ReadNibbles(p + 8 + 16 * j, out->q);
 }
 
+/// Ternary values t = 0, 1, 2 are stored as Q3_K's d (q - 4) with q = t + 3.
+constexpr uint8_t kTernaryOffset = 3;
+
+/// Digit `digit` of a byte that holds a fraction of 256 in base 3.
+uint8_t Digit(uint8_t fraction, int digit) {
+  static constexpr uint8_t kPowers[] = {1, 3, 9, 27, 81};
+  return static_cast<uint8_t>(static_cast<uint8_t>(fraction * kPowers[digit]) * 3 >> 8);
+}
+void ReadTq1(const uint8_t* p, int64_t j, FileBlock* out) {
+  for (int i = 0; i < 32; ++i) {
+    const int at = static_cast<int>(32 * j) + i;  // five digits in each of 32 and of 16 bytes, four in each of 4
+    out->q[i] = at < 160   ? Digit(p[at % 32], at / 32)
+                : at < 240 ? Digit(p[32 + at % 16], (at - 160) / 16)
+                           : Digit(p[48 + at % 4], (at - 240) / 4);
+    out->q[i] += kTernaryOffset;
+  }
+  out->scale[0] = out->scale[1] = 1;
+  out->d = ReadU16(p + 52);
+}
+void ReadTq2(const uint8_t* p, int64_t j, FileBlock* out) {
+  ReadBitPairs(p, j, out->q);
+  for (uint8_t& q : out->q) q += kTernaryOffset;
+  out->scale[0] = out->scale[1] = 1;
+  out->d = ReadU16(p + 64);
+}
+
+/// The low and high halves of a float32 at p.
+void ReadFloatScale(const uint8_t* p, FileBlock* out) { out->d = ReadU16(p), out->m = ReadU16(p + 2); }
+
+/// Block j (0 or 1) of four scales at p for 16 values each, followed by the values' codes.
+void ReadE2M1Pair(const uint8_t* p, int64_t j, FileBlock* out) {
+  for (int64_t h = 0; h < 2; ++h) {
+    out->scale[h] = p[2 * j + h];
+    const uint8_t* codes = p + 4 + 8 * (2 * j + h);
+    for (int i = 0; i < 8; ++i) out->q[16 * h + i] = codes[i] & 15, out->q[16 * h + 8 + i] = codes[i] >> 4;
+  }
+}
+void ReadNvfp4(const uint8_t* p, int64_t j, FileBlock* out) {
+  ReadE2M1Pair(p, j, out);
+  out->d = 0, out->m = 0x3f80;  // 1
+}
+void ReadScaledNvfp4(const uint8_t* p, int64_t j, FileBlock* out) {
+  ReadFloatScale(p, out);
+  ReadE2M1Pair(p + 4, j, out);
+}
+
+/// Reads block j of the super-block at p.
+using BlockReader = void (*)(const uint8_t* p, int64_t j, FileBlock* out);
+
+constexpr auto kReaders = [] {
+  std::array<BlockReader, static_cast<size_t>(DType::kI8)> readers{};
+  const auto set = [&](DType dtype, BlockReader reader) { readers[static_cast<size_t>(dtype)] = reader; };
+  set(DType::kQ8_0, [](const uint8_t* p, int64_t, FileBlock* out) {
+    out->d = ReadU16(p);
+    for (int i = 0; i < 32; ++i) out->q[i] = p[2 + i] ^ 0x80;
+  });
+  set(DType::kQ4_0, [](const uint8_t* p, int64_t, FileBlock* out) { out->d = ReadU16(p), ReadNibbles(p + 2, out->q); });
+  set(DType::kQ4_1, [](const uint8_t* p, int64_t, FileBlock* out) {
+    out->d = ReadU16(p), out->m = ReadU16(p + 2), ReadNibbles(p + 4, out->q);
+  });
+  set(DType::kQ5_0, [](const uint8_t* p, int64_t, FileBlock* out) {
+    out->d = ReadU16(p), ReadNibbles(p + 6, out->q), ReadFifthBits(p + 2, out->q);
+  });
+  set(DType::kQ5_1, [](const uint8_t* p, int64_t, FileBlock* out) {
+    out->d = ReadU16(p), out->m = ReadU16(p + 2), ReadNibbles(p + 8, out->q), ReadFifthBits(p + 4, out->q);
+  });
+  set(DType::kQ4_K, [](const uint8_t* p, int64_t j, FileBlock* out) { ReadK(p, j, false, out); });
+  set(DType::kQ5_K, [](const uint8_t* p, int64_t j, FileBlock* out) { ReadK(p, j, true, out); });
+  set(DType::kQ6_K, ReadQ6K);
+  set(DType::kQ2_K, ReadQ2K);
+  set(DType::kQ3_K, ReadQ3K);
+  set(DType::kIQ4_NL,
+      [](const uint8_t* p, int64_t, FileBlock* out) { out->d = ReadU16(p), ReadNibbles(p + 2, out->q); });
+  set(DType::kIQ4_XS, ReadIq4Xs);
+  set(DType::kMXFP4,
+      [](const uint8_t* p, int64_t, FileBlock* out) { out->scale[0] = p[0], ReadNibbles(p + 1, out->q); });
+  set(DType::kQ4_Z, [](const uint8_t* p, int64_t, FileBlock* out) {
+    out->d = ReadU16(p), out->scale[0] = p[2], ReadNibbles(p + 3, out->q);
+  });
+  set(DType::kScaledE4M3,
+      [](const uint8_t* p, int64_t, FileBlock* out) { ReadFloatScale(p, out), std::memcpy(out->q, p + 4, 32); });
+  set(DType::kIQ2_XXS, ReadIq2Xxs);
+  set(DType::kIQ2_XS, ReadIq2Xs);
+  set(DType::kIQ2_S, ReadIq2S);
+  set(DType::kIQ3_XXS, ReadIq3Xxs);
+  set(DType::kIQ3_S, ReadIq3S);
+  set(DType::kIQ1_S, ReadIq1S);
+  set(DType::kIQ1_M, ReadIq1M);
+  set(DType::kTQ1_0, ReadTq1);
+  set(DType::kTQ2_0, ReadTq2);
+  set(DType::kNVFP4, ReadNvfp4);
+  set(DType::kScaledNVFP4, ReadScaledNvfp4);
+  return readers;
+}();
+
 /// Half of 2^(exponent - 127), the scale of kMxfp4Values.
 float HalfOfPower(uint8_t exponent) {
   return BitsToFloat(exponent < 2 ? 0x00200000u << exponent : (exponent - 1u) << 23);
 }
 
-/// The scale of kScaledE4M3.
+/// The float32 scale of a block.
 float ScaleOf(const FileBlock& block) { return BitsToFloat(block.d | static_cast<uint32_t>(block.m) << 16); }
 bool IsNaNOfE4M3(uint8_t q) { return (q & 0x7f) == 0x7f; }
 
@@ -109,76 +206,41 @@ int64_t InputOf(const HostTensor& host, int64_t c) {
   return host.order.empty() ? c : host.order[static_cast<size_t>(c)];
 }
 
-constexpr uint8_t kLargestExponent = 252;  // 12 times half of 2^126 is the largest that fits in float32
+constexpr float kLargestE2M1 = 6;
+constexpr uint8_t kLargestE4M3Bits = 0x7e;  // higher ones are NaN or negative
+constexpr uint8_t kLargestExponent = 252;   // 12 times half of 2^126 is the largest that fits in float32
 
 }  // namespace
 
 void ReadFileBlock(DType dtype, const uint8_t* row, int64_t b, FileBlock* out) {
   const DTypeTraits& traits = Traits(dtype);
-  const uint8_t* p = row + (traits.block_elements == 32 ? b : b / 8) * traits.block_bytes;
-  switch (dtype) {
-    case DType::kQ8_0:
-      out->d = ReadU16(p);
-      for (int i = 0; i < 32; ++i) out->q[i] = p[2 + i] ^ 0x80;
-      break;
-    case DType::kQ4_0:
-      out->d = ReadU16(p), ReadNibbles(p + 2, out->q);
-      break;
-    case DType::kQ4_1:
-      out->d = ReadU16(p), out->m = ReadU16(p + 2), ReadNibbles(p + 4, out->q);
-      break;
-    case DType::kQ5_0:
-      out->d = ReadU16(p), ReadNibbles(p + 6, out->q), ReadFifthBits(p + 2, out->q);
-      break;
-    case DType::kQ5_1:
-      out->d = ReadU16(p), out->m = ReadU16(p + 2), ReadNibbles(p + 8, out->q), ReadFifthBits(p + 4, out->q);
-      break;
-    case DType::kQ4_K:
-      ReadK(p, b % 8, false, out);
-      break;
-    case DType::kQ5_K:
-      ReadK(p, b % 8, true, out);
-      break;
-    case DType::kQ6_K:
-      ReadQ6K(p, b % 8, out);
-      break;
-    case DType::kQ2_K:
-      ReadQ2K(p, b % 8, out);
-      break;
-    case DType::kQ3_K:
-      ReadQ3K(p, b % 8, out);
-      break;
-    case DType::kIQ4_NL:
-      out->d = ReadU16(p), ReadNibbles(p + 2, out->q);
-      break;
-    case DType::kIQ4_XS:
-      ReadIq4Xs(p, b % 8, out);
-      break;
-    case DType::kMXFP4:
-      out->scale[0] = p[0], ReadNibbles(p + 1, out->q);
-      break;
-    case DType::kScaledE4M3:
-      out->d = ReadU16(p), out->m = ReadU16(p + 2), std::memcpy(out->q, p + 4, 32);
-      break;
-    default:
-      out->d = ReadU16(p), out->scale[0] = p[2], ReadNibbles(p + 3, out->q);
-      break;
-  }
+  const int64_t blocks = traits.block_elements / 32;
+  kReaders[static_cast<size_t>(dtype)](row + b / blocks * traits.block_bytes, b % blocks, out);
 }
 
 bool HasFiniteScales(DType dtype, const FileBlock& block) {
   const auto finite = [](uint16_t half) { return (half & 0x7c00) != 0x7c00; };
-  if (dtype == DType::kMXFP4) return block.scale[0] <= kLargestExponent;
-  if (dtype == DType::kScaledE4M3) {
-    return std::isfinite(ScaleOf(block) * kLargestE4M3) && std::ranges::none_of(block.q, IsNaNOfE4M3);
+  switch (Traits(dtype).form) {
+    case DType::kMXFP4:
+      return block.scale[0] <= kLargestExponent;
+    case DType::kScaledE4M3:
+      return std::isfinite(ScaleOf(block) * kLargestE4M3) && std::ranges::none_of(block.q, IsNaNOfE4M3);
+    case DType::kScaledNVFP4:
+      return std::isfinite(ScaleOf(block) * (kLargestE4M3 * kLargestE2M1)) &&
+             std::ranges::all_of(block.scale, [](uint8_t scale) { return scale <= kLargestE4M3Bits; });
+    default:
+      return finite(block.d) && finite(block.m);
   }
-  return finite(block.d) && finite(block.m);
 }
 
 float FileBlockValue(DType dtype, const FileBlock& in, int i) {
   const float d = HalfToFloat(in.d), m = HalfToFloat(in.m);
   const int q = in.q[i];
-  switch (dtype) {
+  const uint8_t scale = in.scale[0], half_scale = in.scale[i / 16];  // of 32 values, of 16 values
+  const auto of_code = [&](const int8_t(&values)[16], uint8_t of, float factor) {
+    return d * static_cast<float>(of) * static_cast<float>(values[q]) * factor;
+  };
+  switch (Traits(dtype).form) {
     case DType::kQ8_0:
       return d * static_cast<float>(q - 128);
     case DType::kQ4_0:
@@ -189,26 +251,45 @@ float FileBlockValue(DType dtype, const FileBlock& in, int i) {
     case DType::kQ5_1:
       return d * static_cast<float>(q) + m;
     case DType::kQ6_K:
-      return d * static_cast<float>(static_cast<int8_t>(in.scale[i / 16])) * static_cast<float>(q - 32);
-    case DType::kQ2_K: {
-      const uint8_t scale = in.scale[i / 16];
-      return d * static_cast<float>(scale & 15) * static_cast<float>(q) - m * static_cast<float>(scale >> 4);
-    }
+      return d * static_cast<float>(static_cast<int8_t>(half_scale)) * static_cast<float>(q - 32);
+    case DType::kQ2_K:
+      return d * static_cast<float>(half_scale & 15) * static_cast<float>(q) - m * static_cast<float>(half_scale >> 4);
     case DType::kQ3_K:
-      return d * static_cast<float>(static_cast<int8_t>(in.scale[i / 16])) * static_cast<float>(q - 4);
+      return d * static_cast<float>(static_cast<int8_t>(half_scale)) * static_cast<float>(q - 4);
     case DType::kIQ4_NL:
       return d * static_cast<float>(kIq4Values[q]);
     case DType::kIQ4_XS:
-      return d * static_cast<float>(static_cast<int8_t>(in.scale[0])) * static_cast<float>(kIq4Values[q]);
+      return d * static_cast<float>(static_cast<int8_t>(scale)) * static_cast<float>(kIq4Values[q]);
+    case DType::kIQ2_S:
+      return of_code(kIq2Values, half_scale, kIq2Factor);
+    case DType::kIQ1_M:
+      return of_code(kIq1Values, half_scale, kIq1Factor);
+    case DType::kIQ3_XXS:
+      return of_code(kIq3XxsValues, scale, kIq3XxsFactor);
+    case DType::kIQ3_S:
+      return of_code(kIq3SValues, scale, 1);
     case DType::kMXFP4:
-      return HalfOfPower(in.scale[0]) * static_cast<float>(kMxfp4Values[q]);
+      return HalfOfPower(scale) * static_cast<float>(kMxfp4Values[q]);
     case DType::kQ4_Z:
-      return d * static_cast<float>(q - in.scale[0]);
+      return d * static_cast<float>(q - scale);
     case DType::kScaledE4M3:
       return ScaleOf(in) * E4M3ToFloat(in.q[i]);
+    case DType::kScaledNVFP4:
+      return ScaleOf(in) * (0.5f * E4M3ToFloat(half_scale) * static_cast<float>(kMxfp4Values[q]));
     default:
-      return d * static_cast<float>(in.scale[0]) * static_cast<float>(q) - m * static_cast<float>(in.scale[1]);
+      return d * static_cast<float>(scale) * static_cast<float>(q) - m * static_cast<float>(in.scale[1]);
   }
+}
+
+bool HasScalePerRow(const HostTensor& host) {
+  const size_t row_bytes = static_cast<size_t>(StorageBytes(host.dtype, host.cols));
+  for (size_t row = 0; row < host.bytes.size(); row += row_bytes) {
+    const std::byte* first = host.bytes.data() + row;
+    for (size_t b = 0; b < row_bytes; b += static_cast<size_t>(Traits(host.dtype).block_bytes)) {
+      if (std::memcmp(first, first + b, sizeof(float)) != 0) return false;
+    }
+  }
+  return true;
 }
 
 float ReadE4M3Row(const HostTensor& host, int64_t row, uint8_t* q) {

@@ -170,7 +170,10 @@ def add(writer, name, value, type_name):
 # For random blocks of a type with a float16 scale of 1: the spread; the byte offset of the scale; the byte offset and
 # value (in units of the scale) of the minimum's scale that centres the values.
 SPREADS = {"Q4_K": (200, 0, (2, 7.5)), "Q5_K": (400, 0, (2, 15.5)), "Q6_K": (1300, 208, None), "Q2_K": (15, 80, (82, 1.5)),
-           "Q3_K": (42, 108, None), "IQ4_NL": (72, 0, None), "IQ4_XS": (1300, 0, None), "MXFP4": (5.5, None, None)}
+           "Q3_K": (42, 108, None), "IQ4_NL": (72, 0, None), "IQ4_XS": (1300, 0, None), "MXFP4": (5.5, None, None),
+           "IQ2_XXS": (53, 0, None), "IQ2_XS": (56, 0, None), "IQ2_S": (56, 0, None), "IQ3_XXS": (142, 0, None),
+           "IQ3_S": (140, 0, None), "IQ1_S": (7.2, 0, None), "IQ1_M": (7.2, None, None), "TQ1_0": (0.82, 52, None),
+           "NVFP4": (2.9, None, None)}
 
 
 def random_blocks(value, type_name):
@@ -181,7 +184,12 @@ def random_blocks(value, type_name):
     rows, blocks = value.shape[0], value.shape[1] // values
     data = rng.integers(0, 256, (rows, blocks, block_bytes), dtype=np.uint8)
     scale = np.full((rows, blocks, 1), value.std() / spread, np.float16)
-    if place is None:  # MXFP4: a power of two in units of half the values
+    if type_name == "NVFP4":  # E4M3, about half to twice the spread
+        data[..., :4] = 56 + 8 * np.round(np.log2(value.std() / spread)) + rng.integers(-8, 9, (rows, blocks, 4))
+    elif type_name == "IQ1_M":  # a float16 in the highest four bits of four words, lowest bits first
+        for i in range(4):
+            data[..., 49 + 2 * i] = data[..., 49 + 2 * i] & 15 | (scale.view(np.uint16)[..., 0] >> 4 * i & 15) << 4
+    elif place is None:  # MXFP4: a power of two in units of half the values
         data[..., 0] = 128 + np.round(np.log2(value.std() / spread)) + rng.integers(-1, 2, (rows, blocks))
     else:
         data[..., place : place + 2] = scale.view(np.uint8)
@@ -259,6 +267,9 @@ def main(out):
     low = {"attn_q": "Q2_K", "attn_k": "Q3_K", "attn_v": "IQ4_XS", "attn_output": "IQ4_NL", "ffn_gate": "MXFP4",
            "ffn_up": "Q2_K", "ffn_down": "Q3_K", "token_embd": "IQ4_NL", "output": "IQ4_XS"}
     write_quantised(out, "gguf_low_bits", wide, lambda name: low[name.split(".")[-2]])
+    codebooks = {"attn_q": "IQ2_XXS", "attn_k": "IQ2_XS", "attn_v": "IQ3_S", "attn_output": "IQ3_XXS",
+                 "ffn_gate": "IQ1_S", "ffn_up": "IQ2_S", "ffn_down": "IQ1_M", "token_embd": "TQ1_0", "output": "NVFP4"}
+    write_quantised(out, "gguf_codebooks", wide, lambda name: codebooks[name.split(".")[-2]])
     (out / "ids.json").write_text(json.dumps(IDS) + "\n")
     total = sum(p.stat().st_size for p in out.rglob("*") if p.is_file())
     print(f"{total} bytes in {out}")

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/formats/file_formats.h"
+
 namespace ringside::testing {
 namespace {
 
@@ -22,24 +24,45 @@ struct HalfPlaces {
   int d, m;
 };
 HalfPlaces PlacesOf(DType dtype) {
-  switch (dtype) {
-    case DType::kQ8_0:
-    case DType::kQ4_0:
-    case DType::kQ5_0:
-    case DType::kIQ4_NL:
-    case DType::kIQ4_XS:
-    case DType::kQ4_Z:
-      return {0, -1};
-    case DType::kQ6_K:
-      return {208, -1};
-    case DType::kQ2_K:
-      return {80, 82};
-    case DType::kQ3_K:
-      return {108, -1};
-    case DType::kMXFP4:
-      return {-1, -1};
-    default:
-      return {0, 2};
+  static constexpr struct {
+    DType dtype;
+    HalfPlaces places;
+  } kPlaces[] = {{DType::kQ4_1, {0, 2}},         {DType::kQ5_1, {0, 2}},         {DType::kQ4_K, {0, 2}},
+                 {DType::kQ5_K, {0, 2}},         {DType::kQ6_K, {208, -1}},      {DType::kQ2_K, {80, 82}},
+                 {DType::kQ3_K, {108, -1}},      {DType::kMXFP4, {-1, -1}},      {DType::kIQ1_M, {-1, -1}},
+                 {DType::kTQ1_0, {52, -1}},      {DType::kTQ2_0, {64, -1}},      {DType::kNVFP4, {-1, -1}},
+                 {DType::kScaledE4M3, {-1, -1}}, {DType::kScaledNVFP4, {-1, -1}}};
+  const auto* found = std::ranges::find_if(kPlaces, [&](const auto& row) { return row.dtype == dtype; });
+  return found == std::end(kPlaces) ? HalfPlaces{0, -1} : found->places;
+}
+bool HasFloatScale(DType dtype) { return dtype == DType::kScaledE4M3 || dtype == DType::kScaledNVFP4; }
+float FloatAt(const std::vector<std::byte>& bytes, size_t i) {
+  float x;
+  std::memcpy(&x, bytes.data() + i, 4);
+  return x;
+}
+
+/// Replaces scales that are no float16 numbers, and bytes that are NaN, by usual ones.
+template <class Random>
+void TameBlock(DType dtype, size_t at, Random& g, std::vector<std::byte>* bytes) {
+  const auto put = [&](size_t i, uint32_t value) { (*bytes)[at + i] = static_cast<std::byte>(value); };
+  if (dtype == DType::kMXFP4) put(0, 120 + g() % 4);
+  if (dtype == DType::kQ4_Z) put(2, g() % 17);
+  if (HasFloatScale(dtype)) {
+    const float scale = std::ldexp(static_cast<float>(1 + g() % 1000), -17);
+    std::memcpy(bytes->data() + at, &scale, 4);
+  }
+  if (dtype == DType::kScaledE4M3) {
+    for (size_t i = 4; i < 36; ++i) (*bytes)[at + i] &= std::byte{0xbf};  // below 2
+  }
+  if (dtype == DType::kNVFP4 || dtype == DType::kScaledNVFP4) {
+    for (size_t i = 0; i < 4; ++i) put((dtype == DType::kNVFP4 ? 0 : 4) + i, 0x10 + g() % 0x28);
+  }
+  if (dtype == DType::kIQ1_M) {  // the high four bits of each word: 2^-9
+    for (size_t word = 0; word < 4; ++word) {
+      const auto low = std::to_integer<uint32_t>((*bytes)[at + 49 + 2 * word]) & 15;
+      put(49 + 2 * word, low | (word == 3 ? 0x10u : word == 2 ? 0x80u : 0x30u));
+    }
   }
 }
 
@@ -54,15 +77,29 @@ double E2M1Value(int q) {
   return q & 8 ? -magnitude : magnitude;
 }
 
+double E4M3Value(int q) {
+  const int exponent = q >> 3 & 15, mantissa = q & 7;
+  const double magnitude = exponent == 0 ? std::ldexp(mantissa, -9) : std::ldexp(8 + mantissa, exponent - 10);
+  return q & 0x80 ? -magnitude : magnitude;
+}
+
 /// A nibble: the low ones belong to the first 16 values of 32.
 int NibbleAt(const std::vector<std::byte>& b, size_t at, int i) {
   const int q = At(b, at + static_cast<size_t>(i % 16));
   return i < 16 ? q % 16 : q / 16;
 }
 
+/// Value i of kScaledNVFP4: four scales for 16 values each, whose bytes hold values i and i + 8.
+double ScaledNvfp4Value(const std::vector<std::byte>& b, size_t at, int i) {
+  const int group = i / 16, byte = At(b, at + 8 + static_cast<size_t>(8 * group + i % 8));
+  return FloatAt(b, at) * E4M3Value(At(b, at + 4 + static_cast<size_t>(group))) *
+         E2M1Value(i % 16 < 8 ? byte % 16 : byte / 16);
+}
+
 /// Value i of the block at `at`.
 double LegacyValue(DType dtype, const std::vector<std::byte>& b, size_t at, int i) {
   if (dtype == DType::kMXFP4) return std::ldexp(E2M1Value(NibbleAt(b, at + 1, i)), At(b, at) - 127);
+  if (dtype == DType::kScaledE4M3) return FloatAt(b, at) * E4M3Value(At(b, at + 4 + static_cast<size_t>(i)));
   const double d = HalfValue(U16At(b, at));
   if (dtype == DType::kIQ4_NL) return d * Iq4Value(NibbleAt(b, at + 2, i));
   if (dtype == DType::kQ4_Z) return d * (NibbleAt(b, at + 3, i) - At(b, at + 2));
@@ -118,6 +155,12 @@ double SuperValue(DType dtype, const std::vector<std::byte>& b, size_t at, int i
   if (fifth) q += 16 * (At(b, at + 16 + static_cast<size_t>(i % 32)) >> j & 1);
   return HalfValue(U16At(b, at)) * scale * q - HalfValue(U16At(b, at + 2)) * minimum;
 }
+
+double BlockValue(DType dtype, const std::vector<std::byte>& b, size_t at, int i) {
+  if (dtype == DType::kScaledNVFP4) return ScaledNvfp4Value(b, at, i);
+  return Traits(dtype).block_elements == 32 ? LegacyValue(dtype, b, at, i) : SuperValue(dtype, b, at, i);
+}
+bool IsDecodedByGolden(DType dtype) { return dtype >= DType::kIQ2_XXS && dtype <= DType::kNVFP4; }
 
 double FloatTypeValue(DType dtype, const std::vector<std::byte>& b, size_t i) {
   if (dtype == DType::kF16) return HalfValue(U16At(b, 2 * i));
@@ -191,15 +234,21 @@ RandomWeight MakeRandomWeight(DType dtype, int64_t rows, int64_t cols, uint32_t 
       PutU16(w.bytes, b * block_bytes + static_cast<size_t>(places.d),
              static_cast<uint16_t>((g() & 0x83ff) | exponent << 10));
     }
-    if (dtype == DType::kMXFP4) w.bytes[b * block_bytes] = static_cast<std::byte>(120 + g() % 4);
-    if (dtype == DType::kQ4_Z) w.bytes[b * block_bytes + 2] = static_cast<std::byte>(g() % 17);
+    TameBlock(dtype, b * block_bytes, g, &w.bytes);
     if (places.m >= 0) {
       PutU16(w.bytes, b * block_bytes + static_cast<size_t>(places.m),
              static_cast<uint16_t>((g() & 0x83ff) | (exponent + 2) << 10));
     }
+    if (IsDecodedByGolden(dtype)) continue;
     for (size_t i = 0; i < block; ++i) {
-      w.values[b * block + i] = block == 32 ? LegacyValue(dtype, w.bytes, b * block_bytes, static_cast<int>(i))
-                                            : SuperValue(dtype, w.bytes, b * block_bytes, static_cast<int>(i));
+      w.values[b * block + i] = BlockValue(dtype, w.bytes, b * block_bytes, static_cast<int>(i));
+    }
+  }
+  if (IsDecodedByGolden(dtype)) {
+    std::vector<float> row(static_cast<size_t>(cols));
+    for (int64_t r = 0; r < rows; ++r) {
+      ReadFileRow(w.host(), r, row.data());
+      std::ranges::copy(row, w.values.begin() + r * cols);
     }
   }
   return w;
@@ -208,6 +257,9 @@ RandomWeight MakeRandomWeight(DType dtype, int64_t rows, int64_t cols, uint32_t 
 bool IsScaleByte(DType dtype, size_t i) {
   if (dtype == DType::kMXFP4) return i == 0;
   if (dtype == DType::kQ4_Z) return i < 3;
+  if (dtype == DType::kNVFP4 || dtype == DType::kScaledE4M3) return i < 4;
+  if (dtype == DType::kScaledNVFP4) return i < 8;
+  if (dtype == DType::kIQ1_M) return i >= 48;
   const HalfPlaces places = PlacesOf(dtype);
   const int byte = static_cast<int>(i);
   return byte == places.d || byte == places.d + 1 || (places.m >= 0 && (byte == places.m || byte == places.m + 1));

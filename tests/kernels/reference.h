@@ -1,5 +1,7 @@
 // The definition of every operation, as naive loops in double, and random inputs in every file format. Shares no code
-// with the implementation under test: the formats are decoded value by value from their published layouts.
+// with the implementation under test: the formats are decoded value by value from their published layouts. Exception:
+// GGUF types without arithmetic of their own (codebooks, ternary, NVFP4) are decoded by ReadFileRow, whose values
+// block_values_test.cpp compares with the reference library's.
 #pragma once
 
 #include <cmath>
@@ -13,10 +15,12 @@
 
 namespace ringside::testing {
 
-inline const DType kAllTypes[] = {DType::kF32,   DType::kF16,  DType::kBF16, DType::kQ8_0,   DType::kQ4_0,
-                                  DType::kQ4_1,  DType::kQ5_0, DType::kQ5_1, DType::kQ4_K,   DType::kQ5_K,
-                                  DType::kQ6_K,  DType::kQ2_K, DType::kQ3_K, DType::kIQ4_NL, DType::kIQ4_XS,
-                                  DType::kMXFP4, DType::kQ4_Z};
+inline const DType kAllTypes[] = {DType::kF32,   DType::kF16,     DType::kBF16,        DType::kQ8_0,    DType::kQ4_0,
+                                  DType::kQ4_1,  DType::kQ5_0,    DType::kQ5_1,        DType::kQ4_K,    DType::kQ5_K,
+                                  DType::kQ6_K,  DType::kQ2_K,    DType::kQ3_K,        DType::kIQ4_NL,  DType::kIQ4_XS,
+                                  DType::kMXFP4, DType::kQ4_Z,    DType::kScaledE4M3,  DType::kIQ2_XXS, DType::kIQ2_XS,
+                                  DType::kIQ2_S, DType::kIQ3_XXS, DType::kIQ3_S,       DType::kIQ1_S,   DType::kIQ1_M,
+                                  DType::kTQ1_0, DType::kTQ2_0,   DType::kScaledNVFP4, DType::kNVFP4};
 
 /// A weight in file format and its dequantized values.
 struct RandomWeight {

@@ -1,25 +1,14 @@
 #include "engine/model/weights/finite_values.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 
 #include "base/check.h"
+#include "kernels/formats/file_formats.h"
 
 namespace ringside {
 namespace {
-
-// Offsets of a block's float16 scales; -1: none.
-struct ScalePlaces {
-  DType dtype;
-  int first, second;
-};
-constexpr ScalePlaces kHalfScales[] = {{DType::kQ8_0, 0, -1},   {DType::kQ4_0, 0, -1},   {DType::kQ4_1, 0, 2},
-                                       {DType::kQ5_0, 0, -1},   {DType::kQ5_1, 0, 2},    {DType::kQ4_K, 0, 2},
-                                       {DType::kQ5_K, 0, 2},    {DType::kQ6_K, 208, -1}, {DType::kQ2_K, 80, 82},
-                                       {DType::kQ3_K, 108, -1}, {DType::kIQ4_NL, 0, -1}, {DType::kIQ4_XS, 0, -1},
-                                       {DType::kQ4_Z, 0, -1}};
 
 constexpr uint16_t kHalfExponent = 0x7c00, kBf16Exponent = 0x7f80;
 constexpr uint32_t kFloatExponent = 0x7f800000;
@@ -45,10 +34,25 @@ bool NoneHas(Word exponent, std::span<const std::byte> bytes) {
 
 bool HasFiniteHalf(const std::byte* p) { return (Read<uint16_t>(p) & kHalfExponent) != kHalfExponent; }
 
+bool IsFiniteMxfp4Block(const std::byte* block) { return static_cast<uint8_t>(*block) <= kLargestMxfp4Exponent; }
+
 bool IsFiniteE4M3Block(const std::byte* block) {
   uint8_t found = 0;
   for (int i = 4; i < 36; ++i) found |= static_cast<uint8_t>((static_cast<uint8_t>(block[i]) & 0x7f) == 0x7f);
   return found == 0 && std::isfinite(Read<float>(block) * kLargestE4M3);
+}
+
+// Types whose scales are other numbers than float16: decodes each block.
+bool AllBlocksAreFinite(DType dtype, std::span<const std::byte> bytes) {
+  const DTypeTraits& traits = Traits(dtype);
+  const auto blocks = static_cast<int64_t>(bytes.size()) / traits.block_bytes * (traits.block_elements / 32);
+  bool finite = true;
+  for (int64_t b = 0; b < blocks; ++b) {
+    FileBlock block{};
+    ReadFileBlock(dtype, reinterpret_cast<const uint8_t*>(bytes.data()), b, &block);
+    finite &= HasFiniteScales(dtype, block);
+  }
+  return finite;
 }
 
 template <class IsFinite>
@@ -66,15 +70,12 @@ bool AreFinite(DType dtype, std::span<const std::byte> bytes) {
   if (dtype == DType::kF32) return NoneHas(kFloatExponent, bytes);
   if (dtype == DType::kF16) return NoneHas(kHalfExponent, bytes);
   if (dtype == DType::kBF16) return NoneHas(kBf16Exponent, bytes);
+  const auto [first, second] = Traits(dtype).half_scales;
+  if (dtype == DType::kMXFP4) return AllBlocks(block_bytes, bytes, IsFiniteMxfp4Block);
   if (dtype == DType::kScaledE4M3) return AllBlocks(block_bytes, bytes, IsFiniteE4M3Block);
-  if (dtype == DType::kMXFP4) {
-    return AllBlocks(block_bytes, bytes,
-                     [](const std::byte* p) { return static_cast<uint8_t>(*p) <= kLargestMxfp4Exponent; });
-  }
-  const auto* places = std::ranges::find(kHalfScales, dtype, &ScalePlaces::dtype);
-  CHECK(places != std::end(kHalfScales));
+  if (first < 0) return AllBlocksAreFinite(dtype, bytes);
   return AllBlocks(block_bytes, bytes, [&](const std::byte* p) {
-    return HasFiniteHalf(p + places->first) && (places->second < 0 || HasFiniteHalf(p + places->second));
+    return HasFiniteHalf(p + first) && (second < 0 || HasFiniteHalf(p + second));
   });
 }
 

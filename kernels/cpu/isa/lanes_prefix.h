@@ -10,7 +10,7 @@
 //   LoadF16, StoreF16Partial to nearest, ties to even; LoadU8, LoadI8: 16 bytes to 16 floats
 //   LookUp(q, t)             t[q] for each byte q < 16
 //   DotPair(s, a, xa, b, xb) s + per lane the dot product of its 4 bytes of a and of b (each at most 63) with 4 int8
-//   DotOne                   as DotPair for one group (bytes at most 63)
+//   DotOne                   as DotPair for one group (bytes at most 127)
 //   DotEightBits             as DotOne for weights stored with + 128. If kUnsignedEightBits the sum includes the + 128,
 //                            and the caller starts from -128 * sum(x); otherwise it does not.
 //

@@ -27,6 +27,23 @@ struct Group {
   void SetOffset(float x) { offset[0] = offset[1] = x; }
 };
 
+/// Quantizes unquantized values.
+Group RoundGroup(std::span<const float, 32> values) {
+  Group out{};
+  out.scale[0] = out.scale[1] = QuantizeRow(DType::kI8, values, out.q);
+  return out;
+}
+
+/// The float32 scale of a block.
+float FloatScale(const FileBlock& block) { return BitsToFloat(block.d | static_cast<uint32_t>(block.m) << 16); }
+
+/// Codes become their values, plus `offset`.
+void LookUpCodes(const int8_t (&values)[16], int offset, Group* group) {
+  for (uint8_t& q : group->q) q = static_cast<uint8_t>(values[q] + offset);
+}
+
+constexpr int kMiddleOfSix = 32;
+
 Group ReadGroup(DType file, const uint8_t* row, int64_t b) {
   FileBlock block{};
   ReadFileBlock(file, row, b, &block);
@@ -34,7 +51,11 @@ Group ReadGroup(DType file, const uint8_t* row, int64_t b) {
   std::copy(std::begin(block.q), std::end(block.q), out.q);
   const float d = HalfToFloat(block.d), m = HalfToFloat(block.m);
   out.scale[0] = out.scale[1] = d;
-  switch (file) {
+  const auto scale_halves = [&](float factor) {
+    for (int h = 0; h < 2; ++h) out.scale[h] = d * static_cast<float>(block.scale[h]) * factor;
+  };
+  const DType form = Traits(file).form;
+  switch (form) {
     case DType::kQ8_0:
       for (uint8_t& q : out.q) q ^= 0x80;  // to signed bytes
       break;
@@ -62,7 +83,32 @@ Group ReadGroup(DType file, const uint8_t* row, int64_t b) {
       out.scale[0] = out.scale[1] = d * static_cast<float>(static_cast<int8_t>(block.scale[0]));
       [[fallthrough]];
     case DType::kIQ4_NL:
-      for (uint8_t& q : out.q) q = static_cast<uint8_t>(kIq4Values[q]);
+      LookUpCodes(kIq4Values, 0, &out);
+      break;
+    case DType::kIQ3_XXS:
+    case DType::kIQ3_S:
+      out.scale[0] = out.scale[1] =
+          d * static_cast<float>(block.scale[0]) * (form == DType::kIQ3_S ? 1 : kIq3XxsFactor);
+      LookUpCodes(form == DType::kIQ3_S ? kIq3SValues : kIq3XxsValues, 0, &out);
+      break;
+    case DType::kIQ1_M:
+      scale_halves(kIq1Factor);
+      LookUpCodes(kIq1Values, kMiddleOfSix, &out);
+      break;
+    case DType::kIQ2_S: {
+      scale_halves(kIq2Factor);
+      LookUpCodes(kIq2Values, 0, &out);
+      if (block.scale[0] == block.scale[1]) break;
+      std::array<float, 32> values;  // bytes have one scale per 32 inputs
+      for (int i = 0; i < 32; ++i) values[static_cast<size_t>(i)] = FileBlockValue(form, block, i);
+      return RoundGroup(values);
+    }
+    case DType::kScaledNVFP4:
+      for (int h = 0; h < 2; ++h) {
+        out.scale[h] = HasFiniteScales(form, block) ? 0.5f * FloatScale(block) * E4M3ToFloat(block.scale[h])
+                                                    : std::numeric_limits<float>::infinity();
+      }
+      LookUpCodes(kMxfp4Values, kMiddleOfSix, &out);
       break;
     case DType::kMXFP4:
       out.scale[0] = out.scale[1] = HasFiniteScales(file, block) ? std::ldexp(1.0f, block.scale[0] - 128)
@@ -75,13 +121,6 @@ Group ReadGroup(DType file, const uint8_t* row, int64_t b) {
       out.scale[0] = out.scale[1] = d * static_cast<float>(block.scale[0]);
       out.SetOffset(-m * static_cast<float>(block.scale[1]));
   }
-  return out;
-}
-
-/// Quantizes unquantized values.
-Group RoundGroup(std::span<const float, 32> values) {
-  Group out{};
-  out.scale[0] = out.scale[1] = QuantizeRow(DType::kI8, values, out.q);
   return out;
 }
 
@@ -195,31 +234,21 @@ float UnitOf(float largest, int bits) {
 }  // namespace
 
 std::optional<DType> BlockQuantTypeOf(DType file) {
-  switch (file) {
-    case DType::kQ2_K:
-      return DType::kBlockQuant2;
-    case DType::kQ3_K:
-      return DType::kBlockQuant3;
-    case DType::kQ4_0:
-    case DType::kQ4_1:
-    case DType::kQ4_K:
-    case DType::kQ4_Z:
-      return DType::kBlockQuant4;
-    case DType::kQ5_0:
-    case DType::kQ5_1:
-    case DType::kQ5_K:
-      return DType::kBlockQuant5;
-    case DType::kQ6_K:
-      return DType::kBlockQuant6;
-    case DType::kQ8_0:
-    case DType::kIQ4_NL:
-    case DType::kIQ4_XS:
-      return DType::kBlockQuant8;
-    case DType::kMXFP4:
-      return DType::kBlockQuantE2M1;
-    default:
-      return std::nullopt;
-  }
+  static constexpr struct {
+    DType form, device;
+  } kTypes[] = {{DType::kQ2_K, DType::kBlockQuant2},    {DType::kQ3_K, DType::kBlockQuant3},
+                {DType::kQ4_0, DType::kBlockQuant4},    {DType::kQ4_1, DType::kBlockQuant4},
+                {DType::kQ4_K, DType::kBlockQuant4},    {DType::kQ4_Z, DType::kBlockQuant4},
+                {DType::kQ5_0, DType::kBlockQuant5},    {DType::kQ5_1, DType::kBlockQuant5},
+                {DType::kQ5_K, DType::kBlockQuant5},    {DType::kQ6_K, DType::kBlockQuant6},
+                {DType::kIQ1_M, DType::kBlockQuant6},   {DType::kScaledNVFP4, DType::kBlockQuant6},
+                {DType::kQ8_0, DType::kBlockQuant8},    {DType::kIQ4_NL, DType::kBlockQuant8},
+                {DType::kIQ4_XS, DType::kBlockQuant8},  {DType::kIQ3_XXS, DType::kBlockQuant8},
+                {DType::kIQ3_S, DType::kBlockQuant8},   {DType::kIQ2_S, DType::kBlockQuant8},
+                {DType::kMXFP4, DType::kBlockQuantE2M1}};
+  const DType form = Traits(file).form;
+  const auto* found = std::ranges::find_if(kTypes, [&](const auto& row) { return row.form == form; });
+  return found == std::end(kTypes) ? std::nullopt : std::optional(found->device);
 }
 
 Status PackPanel(const HostTensor& host, int64_t panel, uint8_t* tiles, float* units) {

@@ -48,7 +48,9 @@ class BlockValues : public ::testing::TestWithParam<DType> {
 INSTANTIATE_TEST_SUITE_P(All, BlockValues,
                          ::testing::Values(DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ8_0,
                                            DType::kQ2_K, DType::kQ3_K, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K,
-                                           DType::kIQ4_NL, DType::kIQ4_XS, DType::kMXFP4),
+                                           DType::kIQ4_NL, DType::kIQ4_XS, DType::kMXFP4, DType::kIQ2_XXS,
+                                           DType::kIQ2_XS, DType::kIQ2_S, DType::kIQ3_XXS, DType::kIQ3_S, DType::kIQ1_S,
+                                           DType::kIQ1_M, DType::kTQ1_0, DType::kTQ2_0, DType::kNVFP4),
                          [](const auto& info) { return std::string(Traits(info.param).name); });
 
 TEST_P(BlockValues, FileMatchesTheReference) {

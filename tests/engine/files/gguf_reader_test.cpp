@@ -199,9 +199,12 @@ TEST_F(GgufReaderTest, RefusesBadTensors) {
   refused(Writer().Entry("a", {~uint64_t{0}}, 0, 0), damaged, "a dimension of");
   refused(Writer().Entry("a", {33}, 2, 0), damaged, "rows of 33 values");
   refused(Writer().Entry("a", {4}, 77, 0), damaged, "unknown type 77");
-  refused(Writer().Entry("a", {256}, 17, 0), StatusCode::kInvalidArgument, "'a' is stored as IQ2_XS");
-  for (const uint32_t type : {10u, 11u, 23u})
+  refused(Writer().Entry("a", {256}, 41, 0), StatusCode::kInvalidArgument, "'a' is stored as Q1_0");
+  for (const uint32_t type : {10u, 11u, 16u, 17u, 18u, 19u, 21u, 22u, 23u, 29u, 34u, 35u}) {
     refused(Writer().Entry("a", {128}, type, 0), damaged, "rows of 128 values");
+    refused(Writer().Entry("a", {2048}, type, 0), damaged, "reaches past the end of the file");
+  }
+  refused(Writer().Entry("a", {96}, 40, 0), damaged, "rows of 96 values, not a multiple of the 64 of a NVFP4 block");
   for (const uint32_t type : {20u, 39u}) refused(Writer().Entry("a", {48}, type, 0), damaged, "rows of 48 values");
   refused(Writer().Entry("a", {256, 4}, 10, 0), damaged, "(336 bytes at offset 0) reaches past the end");
   refused(Writer().Entry("a", {4}, 0, 4), damaged, "not aligned");

@@ -40,7 +40,7 @@ TEST_P(DeviceModel, TinyModelsMatchTheReferenceLogits) {
   for (const char* name :
        {"llama", "llama_biases", "mistral", "qwen2", "qwen3", "gpt2", "gguf_f16/model.gguf", "gguf_bf16/model.gguf",
         "gguf_q8_0/model.gguf", "gguf_q4_0/model.gguf", "gguf_q4_1/model.gguf", "gguf_q5_0/model.gguf",
-        "gguf_q5_1/model.gguf", "gguf_k_quants/model.gguf", "gguf_low_bits/model.gguf"}) {
+        "gguf_q5_1/model.gguf", "gguf_k_quants/model.gguf", "gguf_low_bits/model.gguf", "gguf_codebooks/model.gguf"}) {
     const auto model = LoadModel(GoldenFolder(name));
     ASSERT_NE(model, nullptr) << name;
     std::string folder = GoldenFolder(name);

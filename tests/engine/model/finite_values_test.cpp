@@ -63,7 +63,9 @@ TEST(FiniteValues, ScalesOfEveryBlockFormat) {
                             {DType::kQ5_0, {0}},    {DType::kQ5_1, {0, 2}}, {DType::kQ4_K, {0, 2}},
                             {DType::kQ5_K, {0, 2}}, {DType::kQ6_K, {208}},  {DType::kQ2_K, {80, 82}},
                             {DType::kQ3_K, {108}},  {DType::kIQ4_NL, {0}},  {DType::kIQ4_XS, {0}},
-                            {DType::kQ4_Z, {0}}};
+                            {DType::kQ4_Z, {0}},    {DType::kIQ2_XXS, {0}}, {DType::kIQ2_XS, {0}},
+                            {DType::kIQ2_S, {0}},   {DType::kIQ3_XXS, {0}}, {DType::kIQ3_S, {0}},
+                            {DType::kIQ1_S, {0}},   {DType::kTQ1_0, {52}},  {DType::kTQ2_0, {64}}};
   for (const Scales& format : formats) {
     const auto block = static_cast<size_t>(Traits(format.dtype).block_bytes);
     for (size_t at = 0; at + 2 <= block; ++at) {
@@ -94,6 +96,38 @@ TEST(FiniteValues, BytesThatAreExponentsOrNumbers) {
     e4m3[at] = std::byte{0};
     Put(kNaN, 0, &e4m3);
     EXPECT_FALSE(AreFinite(DType::kScaledE4M3, e4m3));
+  }
+}
+
+TEST(FiniteValues, HalvesInFourParts) {
+  for (size_t part = 0; part < 4; ++part) {
+    std::vector<std::byte> bytes(2 * 56);
+    for (size_t i = 2; i < 4; ++i) bytes[56 + 49 + 2 * i] = std::byte{static_cast<uint8_t>(i == 3 ? 0x70 : 0xc0)};
+    EXPECT_FALSE(AreFinite(DType::kIQ1_M, bytes));  // 0x7c00
+    bytes[56 + 49 + 2 * 3] = std::byte{0x60};
+    bytes[part] = std::byte{0xff};
+    EXPECT_TRUE(AreFinite(DType::kIQ1_M, bytes)) << part;
+  }
+}
+
+TEST(FiniteValues, ScalesInE4M3AndFactors) {
+  for (const DType type : {DType::kNVFP4, DType::kScaledNVFP4}) {
+    const size_t first = type == DType::kNVFP4 ? 0 : 4, block = first + 36;
+    for (size_t at = first; at < first + 4; ++at) {
+      for (const int scale : {0x00, 0x7e, 0x7f, 0x80, 0xff}) {
+        std::vector<std::byte> bytes(2 * block, std::byte{0x7e});
+        if (first > 0) Put(1.0f, 0, &bytes), Put(1.0f, block, &bytes);
+        bytes[block + at] = static_cast<std::byte>(scale);
+        EXPECT_EQ(AreFinite(type, bytes), scale <= 0x7e) << at << " " << scale;
+      }
+    }
+  }
+  for (const DType type : {DType::kScaledNVFP4}) {
+    for (const float factor : {kNaN, kInfinity, -kInfinity, 3e38f}) {
+      std::vector<std::byte> bytes(static_cast<size_t>(Traits(type).block_bytes), std::byte{0x7e});
+      Put(factor, 0, &bytes);
+      EXPECT_FALSE(AreFinite(type, bytes)) << factor;
+    }
   }
 }
 

@@ -88,7 +88,8 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(Golden{"gguf_q8_0", "model.gguf", "", 0.05}, Golden{"gguf_q4_0", "model.gguf", "", 0.05},
                       Golden{"gguf_q4_1", "model.gguf", "", 0.05}, Golden{"gguf_q5_0", "model.gguf", "", 0.05},
                       Golden{"gguf_q5_1", "model.gguf", "", 0.05}, Golden{"gguf_k_quants", "model.gguf", "", 0.05},
-                      Golden{"gguf_low_bits", "model.gguf", "", 0.05}),
+                      Golden{"gguf_low_bits", "model.gguf", "", 0.05},
+                      Golden{"gguf_codebooks", "model.gguf", "", 0.05}),
     GoldenName);
 
 }  // namespace

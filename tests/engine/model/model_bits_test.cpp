@@ -142,6 +142,7 @@ INSTANTIATE_TEST_SUITE_P(Tiny, ModelBits,
                                            BitsCase{"gguf_q8_0/model.gguf", 4, 96, 300, kF16},
                                            BitsCase{"gguf_k_quants/model.gguf", 0, 96, 300, kF16},
                                            BitsCase{"gguf_low_bits/model.gguf", 0, 96, 300, kF16},
+                                           BitsCase{"gguf_codebooks/model.gguf", 0, 96, 300, kF16},
                                            BitsCase{"gpt2", 0, 64, 40, kF32}),
                          BitsName);
 INSTANTIATE_TEST_SUITE_P(RealModel, ModelBits,

@@ -9,9 +9,9 @@
 namespace ringside {
 
 std::vector<std::string> Seeds() {
-  return {ReadGolden("gguf_q8_0/model.gguf"), ReadGolden("gguf_k_quants/model.gguf"),
-          ReadGolden("gguf_low_bits/model.gguf"), ReadGolden("tokenizer/llama3.gguf"),
-          ReadGolden("tokenizer/sentencepiece.gguf")};
+  return {ReadGolden("gguf_q8_0/model.gguf"),     ReadGolden("gguf_k_quants/model.gguf"),
+          ReadGolden("gguf_low_bits/model.gguf"), ReadGolden("gguf_codebooks/model.gguf"),
+          ReadGolden("tokenizer/llama3.gguf"),    ReadGolden("tokenizer/sentencepiece.gguf")};
 }
 
 }  // namespace ringside

@@ -48,6 +48,15 @@ TEST(BlockQuantPacking, ScalesOfFloat16AreExact) {
   }
 }
 
+// Bytes have one scale per 32 inputs: the values of IQ2_S and IQ2_XS, which have two, are rounded to half a step.
+TEST(BlockQuantPacking, TwoScalesAreRoundedToOne) {
+  for (const DType type : {DType::kIQ2_S, DType::kIQ2_XS}) {
+    ForAllValues(MakeBlocks(type, 70, 512, 8), [&](float got, float want, float unit) {
+      ASSERT_NEAR(got, want, (0.5f + 0x1p-12f * 128) * 256 * unit) << Traits(type).name;
+    });
+  }
+}
+
 // Half a step of the scale of 32 values, which is itself rounded to eleven bits.
 TEST(BlockQuantPacking, PlainValuesAreRoundedToBlockIntegers) {
   constexpr int64_t kRows = 70, kCols = 96;
