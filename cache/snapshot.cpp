@@ -23,29 +23,34 @@ uint64_t NewSnapshotId() {
   return random() | 1;  // 0 means none
 }
 
-// Tile layout: for each head of each layer, keys [dimension][lane], then values [lane][dimension].
-
-void ClearLanes(std::byte* tile, const SnapshotHeader& header, int64_t first, int64_t last) {
-  const int64_t element = StorageBytes(header.dtype, 1), row = header.head_dim * element;
-  for (int64_t head = 0; head < header.layers * header.kv_heads; ++head) {
-    std::byte* keys = tile + head * 2 * kTile * row;
-    for (int64_t d = 0; d < header.head_dim; ++d) {
-      std::memset(keys + (d * kTile + first) * element, 0, static_cast<size_t>((last - first) * element));
+/// Calls f(offset in a tile, bytes) for each contiguous run of the lanes [first, last): keys are stored
+/// [dimension][lane] and values [lane][dimension], or keys alone [lane][dimension].
+template <class F>
+void ForEachRun(const KvShape& shape, int64_t first, int64_t last, const F& f) {
+  const int64_t element = shape.element_bytes();
+  for (int64_t layer = 0; layer < shape.layers; ++layer) {
+    const auto [kv_heads, head_dim] = shape.Layer(layer);
+    const int64_t row = head_dim * element, rows = (last - first) * row;
+    for (int64_t head = 0; head < kv_heads; ++head) {
+      const int64_t keys = shape.LayerOffset(layer) + head * shape.HeadTileBytes(head_dim);
+      if (shape.latent_dim > 0) {
+        f(keys + first * row, static_cast<size_t>(rows));
+        continue;
+      }
+      for (int64_t d = 0; d < head_dim; ++d) {
+        f(keys + (d * kTile + first) * element, static_cast<size_t>((last - first) * element));
+      }
+      f(keys + kTile * row + first * row, static_cast<size_t>(rows));
     }
-    std::memset(keys + kTile * row + first * row, 0, static_cast<size_t>((last - first) * row));
   }
 }
 
+void ClearLanes(std::byte* tile, const SnapshotHeader& header, int64_t first, int64_t last) {
+  ForEachRun(header.shape(), first, last, [&](int64_t at, size_t bytes) { std::memset(tile + at, 0, bytes); });
+}
+
 void MergeLanes(std::byte* tile, const std::byte* other, const SnapshotHeader& header, int64_t first, int64_t last) {
-  const int64_t element = StorageBytes(header.dtype, 1), row = header.head_dim * element;
-  for (int64_t head = 0; head < header.layers * header.kv_heads; ++head) {
-    const int64_t keys = head * 2 * kTile * row, values = keys + kTile * row;
-    for (int64_t d = 0; d < header.head_dim; ++d) {
-      const int64_t at = keys + (d * kTile + first) * element;
-      std::memcpy(tile + at, other + at, static_cast<size_t>((last - first) * element));
-    }
-    std::memcpy(tile + values + first * row, other + values + first * row, static_cast<size_t>((last - first) * row));
-  }
+  ForEachRun(header.shape(), first, last, [&](int64_t at, size_t bytes) { std::memcpy(tile + at, other + at, bytes); });
 }
 
 // A trade-off: large chunks need fewer copies, small ones copy less again when only a few tokens are new.
@@ -121,6 +126,8 @@ void Snapshot::SetShape(const KvCache& cache, const SlabMemory& memory) {
   header_.layers = shape.layers;
   header_.kv_heads = shape.kv_heads;
   header_.head_dim = shape.head_dim;
+  header_.latent_dim = shape.latent_dim;
+  header_.varied = shape.varied;
   header_.state = shape.state;
   header_.state.slots = 0;
   header_.tiles_per_chunk = TilesPerChunk(shape, memory);
@@ -224,7 +231,8 @@ Status Snapshot::CheckFits(const SnapshotProof& proof, const KvShape& shape) con
   if (!(header_.proof == proof) && !RINGSIDE_DEFECT("fingerprint_not_compared"))
     return Mismatch("snapshot: made for another model or shard");
   if (header_.dtype != shape.dtype || header_.layers != shape.layers || header_.kv_heads != shape.kv_heads ||
-      header_.head_dim != shape.head_dim || !header_.state.SameLayout(shape.state)) {
+      header_.head_dim != shape.head_dim || header_.latent_dim != shape.latent_dim || header_.varied != shape.varied ||
+      !header_.state.SameLayout(shape.state)) {
     return Mismatch("snapshot: made for another cache shape");
   }
   if (header_.window.pinned > shape.pinned_capacity() || header_.window.memory_len > shape.ring_rows()) {

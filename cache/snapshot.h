@@ -65,6 +65,8 @@ struct SnapshotHeader {
   uint64_t id = 0;  // unique to this capture
   DType dtype = DType::kF16;
   int64_t layers = 0, kv_heads = 0, head_dim = 0, tiles_per_chunk = 0;
+  int64_t latent_dim = 0;       // as in KvShape
+  std::vector<KvLayer> varied;  // as in KvShape
   RingWindow window;
   int64_t next = 0, first_live = 0, resident = 0;  // as in Ring; first_live is that of position `next`
   int64_t replay_start = 0;                        // ring positions before it were never computed
@@ -73,8 +75,16 @@ struct SnapshotHeader {
   std::vector<int64_t> message_starts;
   std::vector<int32_t> tokens;  // ids of positions 0 .. next - 1; compared with the transcript, never trusted
 
-  int64_t layer_tile_bytes() const { return 2 * kv_heads * KvShape::kTile * head_dim * StorageBytes(dtype, 1); }
-  int64_t tile_bytes() const { return layers * layer_tile_bytes(); }
+  /// Layout of a tile.
+  KvShape shape() const {
+    return {.layers = layers,
+            .kv_heads = kv_heads,
+            .head_dim = head_dim,
+            .dtype = dtype,
+            .latent_dim = latent_dim,
+            .varied = varied};
+  }
+  int64_t tile_bytes() const { return shape().tile_bytes(); }
   int64_t chunk_positions() const { return tiles_per_chunk * KvShape::kTile; }
   /// Bytes of a full chunk: also of a part of the state, except for the last part.
   int64_t chunk_bytes() const { return tiles_per_chunk * tile_bytes(); }

@@ -15,8 +15,9 @@ namespace ringside {
 namespace {
 
 constexpr std::string_view kMagic = "RSKVSNAP";
-constexpr uint32_t kVersion = 2, kStateVersion = 3;  // without and with recurrent state
-constexpr int64_t kFar = int64_t{1} << 40;           // exclusive upper bound of a position
+// The version is the first one plus the parts that the header has in addition.
+constexpr uint32_t kVersion = 2, kWithState = 1, kWithLayers = 2, kLastVersion = kVersion + kWithState + kWithLayers;
+constexpr int64_t kFar = int64_t{1} << 40;  // exclusive upper bound of a position
 constexpr int64_t kMaxChunkBytes = int64_t{1} << 30;
 constexpr size_t kCheckBytes = 8, kFrontBytes = 16;  // magic, version, length
 
@@ -112,12 +113,28 @@ bool StateFits(const SnapshotHeader& header, size_t chunks) {
   return header.boundaries.empty() || parts(header.state.slot_bytes()) <= chunks / header.boundaries.size();
 }
 
+Status ReadLayers(Reader& reader, SnapshotHeader* header) {
+  header->latent_dim = reader.Get<int64_t>();
+  header->varied.resize(reader.GetCount(2 * sizeof(int64_t)));
+  for (auto& [kv_heads, head_dim] : header->varied) {
+    kv_heads = reader.Get<int64_t>(), head_dim = reader.Get<int64_t>();
+  }
+  return header->latent_dim != 0 || !header->varied.empty() ? Status::Ok() : Bad("layers");
+}
+
 Status CheckHeader(const SnapshotHeader& header) {
   constexpr auto within = IsWithin;
   if (std::find(std::begin(kTypes), std::end(kTypes), header.dtype) == std::end(kTypes)) return Bad("dtype");
-  if (!within(header.layers, 1, 4096) || !within(header.kv_heads, 1, 4096) || !within(header.head_dim, 1, 65536) ||
-      !within(header.tiles_per_chunk, 1, 64)) {
+  const auto sound = [&](int64_t kv_heads, int64_t head_dim) {
+    return within(kv_heads, 1, 4096) && within(head_dim, 1, 65536);
+  };
+  if (!within(header.layers, 1, 4096) || !sound(header.kv_heads, header.head_dim) ||
+      !within(header.tiles_per_chunk, 1, 64) || !within(header.latent_dim, 0, header.head_dim)) {
     return Bad("shape");
+  }
+  if (!header.varied.empty() && std::ssize(header.varied) != header.layers) return Bad("number of layers");
+  for (const auto& [kv_heads, head_dim] : header.varied) {
+    if (!sound(kv_heads, head_dim) || header.latent_dim > head_dim) return Bad("shape of a layer");
   }
   // No overflow: at most 2^12 * 2^6 * 2 * 2^12 * 2^4 * 2^16 * 2^2 = 2^53.
   if (header.tiles_per_chunk * header.tile_bytes() > kMaxChunkBytes) return Bad("chunk size");
@@ -165,7 +182,8 @@ void Snapshot::Seal() {
 std::string Snapshot::EncodeHeader() const {
   Writer writer;
   writer.PutBytes(kMagic);
-  writer.Put<uint32_t>(header_.state.empty() ? kVersion : kStateVersion);
+  const bool lists_layers = header_.latent_dim > 0 || !header_.varied.empty();
+  writer.Put<uint32_t>(kVersion + (header_.state.empty() ? 0 : kWithState) + (lists_layers ? kWithLayers : 0));
   writer.Put<uint32_t>(0);  // placeholder for the length
   for (const uint8_t byte : header_.proof.fingerprint) writer.Put(byte);
   writer.Put(header_.proof.shard);
@@ -189,6 +207,11 @@ std::string Snapshot::EncodeHeader() const {
   for (const int64_t start : header_.message_starts) writer.Put(start);
   writer.Put(static_cast<uint64_t>(header_.tokens.size()));
   writer.PutMany(header_.tokens);
+  if (lists_layers) {
+    writer.Put(header_.latent_dim);
+    writer.Put(static_cast<uint64_t>(header_.varied.size()));
+    for (const auto& [kv_heads, head_dim] : header_.varied) writer.Put(kv_heads), writer.Put(head_dim);
+  }
   writer.Put(static_cast<uint64_t>(chunks_.size()));
   for (const SnapshotChunk& chunk : chunks_) {
     CHECK(chunk.hash.has_value());
@@ -211,7 +234,7 @@ Result<Snapshot> Snapshot::DecodeHeader(std::span<const std::byte> bytes) {
   if (std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) != 0) return Bad("no snapshot");
   Reader front(bytes.subspan(kMagic.size()));
   const auto version = front.Get<uint32_t>();
-  if (version != kVersion && version != kStateVersion) return Mismatch("snapshot: another format version");
+  if (version < kVersion || version > kLastVersion) return Mismatch("snapshot: another format version");
   const auto length = front.Get<uint32_t>();
   if (length != bytes.size()) return Bad("length");
   const auto body = bytes.first(bytes.size() - kCheckBytes);
@@ -235,11 +258,12 @@ Result<Snapshot> Snapshot::DecodeHeader(std::span<const std::byte> bytes) {
         &header.window.memory_len, &header.next, &header.first_live, &header.resident, &header.replay_start}) {
     *value = reader.Get<int64_t>();
   }
-  if (version == kStateVersion) RETURN_IF_ERROR(ReadState(reader, &header));
+  if (((version - kVersion) & kWithState) != 0) RETURN_IF_ERROR(ReadState(reader, &header));
   header.message_starts.resize(reader.GetCount(sizeof(int64_t)));
   for (int64_t& start : header.message_starts) start = reader.Get<int64_t>();
   header.tokens.resize(reader.GetCount(sizeof(int32_t)));
   reader.GetMany(header.tokens);
+  if (((version - kVersion) & kWithLayers) != 0) RETURN_IF_ERROR(ReadLayers(reader, &header));
   constexpr size_t kEntryBytes = 32;
   const size_t chunks = reader.GetCount(kEntryBytes);
   if (!reader.ok() || reader.left() != chunks * kEntryBytes) return Bad("cut short");

@@ -22,6 +22,8 @@ KvShape CacheShape(const NetworkShape& network, const EngineOptions& options) {
   KvShape shape = MakeKvShape(network.layers, network.kv_heads, network.head_dim, options.kv_dtype,
                               options.pinned_max + network.max_virtual_tokens, options.memory_len,
                               std::min(options.prefill_chunk, limits::kMaxFullRingChunkTokens));
+  shape.latent_dim = network.latent_dim;
+  shape.varied = network.varied;
   shape.state = network.state;
   if (!shape.state.empty()) shape.state.slots = options.state_slots;
   return shape;

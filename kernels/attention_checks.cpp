@@ -25,25 +25,29 @@ void CheckSegment(const AttentionSegment& s, const KvShape& shape, int64_t rows)
 }  // namespace
 
 bool HasQueriesOnly(const AttentionArgs& args) {
-  return args.seen == VisibleKeys::kPinned && !args.segments.empty() &&
-         args.segments.front().position >= args.segments.front().pinned;
+  return args.stored || (args.seen == VisibleKeys::kPinned && !args.segments.empty() &&
+                         args.segments.front().position >= args.segments.front().pinned);
 }
 
 void CheckAttention(const AttentionArgs& args, int64_t max_head_dim) {
   const KvShape& shape = args.shape;
   CHECK(!IsQuantized(shape.dtype));
-  CHECK(shape.head_dim > 0 && shape.head_dim <= max_head_dim && shape.head_dim % 2 == 0);
-  CHECK(shape.kv_heads > 0 && args.heads >= 0 && args.heads % shape.kv_heads == 0);
-  const bool queries_only = HasQueriesOnly(args);
-  CHECK_EQ(args.qkv.cols, (args.heads + (queries_only ? 0 : 2 * shape.kv_heads)) * shape.head_dim);
-  CHECK_EQ(args.out.cols, args.heads * shape.head_dim);
   CHECK(args.layer >= 0 && args.layer < shape.layers);
+  const auto [kv_heads, head_dim] = shape.Layer(args.layer);
+  CHECK(head_dim > 0 && head_dim <= max_head_dim && head_dim % 2 == 0);
+  CHECK(shape.latent_dim >= 0 && shape.latent_dim <= head_dim);
+  CHECK(kv_heads > 0 && args.heads >= 0 && args.heads % kv_heads == 0);
+  const bool queries_only = HasQueriesOnly(args);
+  const int64_t stored = queries_only ? 0 : shape.latent_dim > 0 ? kv_heads : 2 * kv_heads;
+  CHECK_EQ(args.qkv.cols, (args.heads + stored) * head_dim);
+  CHECK_EQ(args.out.cols, args.heads * shape.ValueDim(head_dim));
   if (args.pairs != RopePairs::kNone) {
-    CHECK(args.rotary >= 0 && args.rotary <= shape.head_dim && args.rotary % 2 == 0);
+    CHECK(args.first_rotary >= 0 && args.rotary >= 0 && args.rotary % 2 == 0);
+    CHECK_LE(args.first_rotary + args.rotary, head_dim);
   }
   for (const AttentionSegment& s : args.segments) {
     CheckSegment(s, shape, args.qkv.rows);
-    if (args.seen == VisibleKeys::kPinned) {
+    if (args.seen == VisibleKeys::kPinned && !args.stored) {
       CHECK(queries_only ? s.position >= s.pinned && s.pinned > 0 : s.position + s.rows <= s.pinned);
     }
     if (args.seen == VisibleKeys::kRing) CHECK_GE(s.position, s.pinned);

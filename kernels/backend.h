@@ -71,12 +71,18 @@ struct AttentionSegment {
 };
 
 struct AttentionArgs {
-  Tensor qkv;  // [T, (H + 2G) d]: queries, keys, values, not rotated; [T, H d] for rows with queries alone
-  Tensor out;  // [T, H d]
-  int64_t layer = 0;
-  KvShape shape;       // with G and d of the keys
-  int64_t heads = 0;   // H, a multiple of G; 0: only stores keys and values
-  int64_t rotary = 0;  // rotated dimensions of a head, even, <= d
+  // [T, (H + 2G) d]: queries, keys, values, not rotated; [T, (H + G) d] if values are a part of the keys
+  // (KvShape::latent_dim); [T, H d] for rows with queries alone
+  Tensor qkv;
+  Tensor out;         // [T, H v], v: dimensions of a value
+  int64_t layer = 0;  // of the shape
+  KvShape shape;      // with G and d of the layer's keys
+  int64_t heads = 0;  // H, a multiple of G; 0: only stores keys and values
+  // Keys and values of these rows are already in the cache, stored by an earlier call for the layer: qkv has queries
+  // alone.
+  bool stored = false;
+  int64_t rotary = 0;        // rotated dimensions of a head, even, <= d
+  int64_t first_rotary = 0;  // the first rotated dimension
   RopePairs pairs = RopePairs::kNone;
   RopeAngles angles;
   ScoreTraits scores;
@@ -116,7 +122,17 @@ struct ExpertsArgs {
   bool shared = false;      // the last expert is also used by all rows, weighted by the sigmoid of its logit
   RouterTraits traits;
   Activation activation = Activation::kSilu;
-  Tensor y;  // [T, D]
+  Tensor y;                // [T, D]
+  bool accumulate = true;  // y += instead of y =
+};
+
+/// A matrix per head: y_h = x_h W_h^T, where W_h is rows [h n, (h + 1) n) of the weight.
+struct HeadsArgs {
+  Tensor x;                        // [T, H (k + c)]: k inputs and c carried columns per head
+  const Weight* weight = nullptr;  // [H n, k], n a multiple of 16
+  int64_t heads = 0;               // H
+  int64_t carried = 0;             // c: columns after a head's inputs, copied after its outputs
+  Tensor y;                        // [T, H (n + c)]; does not overlap x
 };
 
 /// Operations that not every device has.
@@ -124,9 +140,13 @@ enum class Feature {
   kRouterTraits,  // ExpertsArgs::traits that are not plain
   kQueryFactors,  // AttentionArgs::query_weights and query_scales
   kXielu,
-  kPlainExperts,  // experts without a gate
-  kGates,         // Gate
-  kRecurrence,    // Recur
+  kPlainExperts,     // experts without a gate
+  kGates,            // Gate
+  kRecurrence,       // Recur
+  kLatentAttention,  // KvShape::latent_dim, LinearHeads
+  kVariedLayers,     // KvShape::varied, AttentionArgs::stored
+  kScale,
+  kSeparateExperts,  // ExpertsArgs that do not accumulate
 };
 
 class Backend : public SlabMemory {
@@ -205,6 +225,8 @@ class Backend : public SlabMemory {
   /// y (+)= x W^T + bias for one or more matrices with the same input. With quantized weights x is rounded to int8 per
   /// block of 32 (scale = largest magnitude / 127): integer dot products, one multiply-add per block, in block order.
   virtual void Linear(const LinearArgs& args) = 0;
+  /// As Linear, with a matrix for each head. REQUIRES: Feature::kLatentAttention.
+  virtual void LinearHeads(const HeadsArgs& args);
   /// y += the low-rank updates of the rows' adapters to a Linear of x; rows without an adapter are unchanged.
   virtual void AddLowRank(const LowRankArgs& args);
   /// Rotates and stores every row's key and value in its sequence's cache, then attends: out = softmax(s(q, K)) V, with
@@ -217,13 +239,15 @@ class Backend : public SlabMemory {
   virtual void Activate(Tensor x, Activation activation) = 0;
   /// x = xIELU(x), in place. REQUIRES: Feature::kXielu.
   virtual void Xielu(Tensor x, const XieluParameters& parameters);
+  /// x = x * factor, in place. REQUIRES: Feature::kScale.
+  virtual void Scale(Tensor x, float factor);
   /// y = y * f(gate), element by element. gate, y [T, n]. REQUIRES: Feature::kGates.
   virtual void Gate(Tensor gate, GateKind kind, Tensor y);
   /// A recurrent mixer (kernels/recurrence.h): reads each segment's boundary state and tail, appends its rows to the
   /// tail, stores the boundaries of AttentionSegment::state_writes. The tail afterwards has the rows from the last
   /// boundary before the segment's last row on. REQUIRES: Feature::kRecurrence.
   virtual void Recur(const RecurrenceArgs& args);
-  /// y += the weighted sum of the MLPs of each row's selected experts, in expert order (Shazeer et al. 2017). An
+  /// y += or = the weighted sum of the MLPs of each row's selected experts, in expert order (Shazeer et al. 2017). An
   /// expert's MLP is Linear, MultiplyActivated (Activate without a gate: Feature::kPlainExperts), Linear.
   virtual void Experts(const ExpertsArgs& args) = 0;
   /// y += x. x, y [T, D] kF32.

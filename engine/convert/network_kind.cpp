@@ -314,6 +314,7 @@ std::string DifferentTrait(const ModelSpec& a, const ModelSpec& b) {
       {"slopes", a.alibi == b.alibi && a.alibi_scaled == b.alibi_scaled},
       {"biases of distances", a.bias_buckets == b.bias_buckets && a.bias_reach == b.bias_reach},
       {"first token of an answer", a.answer_start == b.answer_start},
+      {"latent attention", a.latent.rank == b.latent.rank},
       {"attention sinks", a.sinks == b.sinks},
       {"positions", a.learned_positions == b.learned_positions && a.sinusoidal_positions == b.sinusoidal_positions},
       {"rotation", a.rotary == b.rotary && same_rotations()},

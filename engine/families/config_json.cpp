@@ -48,6 +48,16 @@ Status ReadScaling(const ConfigJson& config, const std::string& in, const std::s
   RETURN_IF_ERROR(config.Optional("original_max_position_embeddings", &scaling->original_context));
   RETURN_IF_ERROR(config.Optional(in + "original_max_position_embeddings", &scaling->original_context));
   if (type == "longrope" || type == "su") return ReadLongRope(config, in, spec, scaling);
+  if (type == "proportional") {
+    double rotated = 1;
+    RETURN_IF_ERROR(config.Optional(in + "partial_rotary_factor", &rotated));
+    if (!(rotated > 0 && rotated <= 1)) {
+      return InvalidArgument(fmt::format("config.json: '{}partial_rotary_factor' is {}", in, rotated));
+    }
+    scaling->kind = RopeScaling::Kind::kPartial;
+    scaling->rotated_pairs = static_cast<int64_t>(rotated * static_cast<double>(spec.rotary)) / 2;
+    return Status::Ok();
+  }
   if (!config.Has(in + "factor")) {
     if (type != "yarn") return InvalidArgument(fmt::format("config.json: '{}factor' is missing", in));
     scaling->factor = static_cast<double>(spec.trained_context) / scaling->original_context;
@@ -238,6 +248,13 @@ Status ReadMixers(const ConfigJson& config, std::string_view key, std::span<cons
   }
   if (!config.Has(fmt::format("{}.{}", key, spec->layers))) return Status::Ok();
   return InvalidArgument(fmt::format("config.json: '{}' has more than {} layers", key, spec->layers));
+}
+
+Status AddRotation(const ConfigJson& config, const std::string& in, int64_t rotary, ModelSpec* spec) {
+  const int64_t before = std::exchange(spec->rotary, rotary);
+  const Status status = ReadRotation(config, in, 10000, spec);
+  spec->rotary = before;
+  return status;
 }
 
 Status ReadWindows(const ConfigJson& config, bool (*slides)(int64_t layer), ModelSpec* spec) {

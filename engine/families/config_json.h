@@ -66,6 +66,8 @@ struct MixerName {
 /// Sets the mixer of every layer from the list under `key`, if there is one. REQUIRES: MakeLayerTraits. ERRORS:
 /// kInvalidArgument if the list has an unknown name or another length than the network.
 Status ReadMixers(const ConfigJson& config, std::string_view key, std::span<const MixerName> names, ModelSpec* spec);
+/// Adds a rotation of `rotary` dimensions, that of the object `in` (a prefix, with its dot).
+Status AddRotation(const ConfigJson& config, const std::string& in, int64_t rotary, ModelSpec* spec);
 /// Sets the window of every layer that layer_types (or `slides`, if there are none) marks as windowed.
 Status ReadWindows(const ConfigJson& config, bool (*slides)(int64_t layer), ModelSpec* spec);
 

@@ -250,6 +250,72 @@ Status SetSmolLm3(const GgufKeys&, ModelSpec* spec) {
   return Status::Ok();
 }
 
+/// Sizes of latent attention. A file's `key_length` is that of the one cached key; expanded keys and values have names
+/// of their own, except in older files, which list the expanded ones only.
+Status ReadLatent(const GgufKeys& keys, ModelSpec* spec) {
+  LatentAttention& latent = spec->latent;
+  RETURN_IF_ERROR(keys.Need("attention.kv_lora_rank", &latent.rank));
+  RETURN_IF_ERROR(keys.Optional("attention.q_lora_rank", &latent.query_rank));
+  RETURN_IF_ERROR(keys.Need("rope.dimension_count", &spec->rotary));
+  const std::string suffix = keys.Has("attention.key_length_mla") ? "_mla" : "";
+  int64_t key = 0;
+  RETURN_IF_ERROR(keys.Need("attention.key_length" + suffix, &key));
+  RETURN_IF_ERROR(keys.Need("attention.value_length" + suffix, &latent.value));
+  for (const int64_t size : {latent.rank, spec->rotary, key, latent.value}) {
+    if (size < 1 || size > 8192) {
+      return InvalidArgument(fmt::format("the file's latent attention has a part of {} dimensions", size));
+    }
+  }
+  latent.plain = key - spec->rotary;
+  latent.norm_eps = spec->norm_eps;
+  spec->kv_heads = 1;
+  spec->head_dim = latent.rank + spec->rotary;
+  // With YaRN scores are scaled by the square of a magnitude.
+  double multiplier = 0, factor = 1;
+  RETURN_IF_ERROR(keys.Optional("rope.scaling.yarn_log_multiplier", &multiplier));
+  RETURN_IF_ERROR(keys.Optional("rope.scaling.factor", &factor));
+  const double magnitude = factor > 1 ? 1 + multiplier * std::log(factor) : 1;
+  spec->query_scale = static_cast<float>(magnitude * magnitude / std::sqrt(static_cast<double>(key)));
+  return Status::Ok();
+}
+
+/// Routers, shared experts, leading dense layers.
+Status ReadDeepseekExperts(const GgufKeys& keys, ModelSpec* spec) {
+  int64_t dense = 0, leading = 0, shared = 0, gating = 0;
+  RETURN_IF_ERROR(keys.Need("feed_forward_length", &dense));
+  RETURN_IF_ERROR(keys.Optional("leading_dense_block_count", &leading));
+  RETURN_IF_ERROR(keys.Optional("expert_shared_count", &shared));
+  if (leading < 0 || shared < 0 || shared > 64 || spec->ffn < 1 || spec->ffn > 1 << 20) {
+    return InvalidArgument(fmt::format("the file has {} leading dense layers and {} shared experts of width {}",
+                                       leading, shared, spec->ffn));
+  }
+  spec->common_ffn = shared * spec->ffn;
+  RETURN_IF_ERROR(MakeLayerTraits(spec));
+  for (int64_t layer = 0; layer < std::min(leading, spec->layers); ++layer) {
+    spec->layer_traits[static_cast<size_t>(layer)].dense_ffn = dense;
+  }
+  RETURN_IF_ERROR(keys.Optional("expert_gating_func", &gating));
+  // Files without it are DeepSeek-V2's, or early ones of GLM-4.7-Flash, which only its sizes distinguish.
+  if (gating == 0) gating = spec->layers == 47 && spec->vocab == 154880 ? 2 : 1;
+  if (gating != 1 && gating != 2) {
+    return InvalidArgument(fmt::format("the file's '{}' {} is not supported", keys.Name("expert_gating_func"), gating));
+  }
+  spec->router.sigmoid = gating == 2;
+  spec->router.group_highest = !spec->router.sigmoid;
+  RETURN_IF_ERROR(keys.Optional("expert_weights_norm", &spec->experts_normalised));
+  RETURN_IF_ERROR(keys.Optional("expert_weights_scale", &spec->router.scale));
+  if (spec->router.scale == 0) spec->router.scale = 1;
+  RETURN_IF_ERROR(keys.Optional("expert_group_count", &spec->router.groups));
+  RETURN_IF_ERROR(keys.Optional("expert_group_used_count", &spec->router.groups_used));
+  if (spec->router.groups == 0) spec->router.groups = spec->router.groups_used = 1;
+  return Status::Ok();
+}
+
+Status SetDeepseek2(const GgufKeys& keys, ModelSpec* spec) {
+  RETURN_IF_ERROR(ReadLatent(keys, spec));
+  return ReadDeepseekExperts(keys, spec);
+}
+
 constexpr TensorRule kNormAfterAttention[] = {
     {TensorRole::kMlpNorm, "blk.{}.post_attention_norm.weight"},
 };
@@ -321,6 +387,19 @@ Status GgufKeys::Optional(std::string_view key, bool* value) const {
   return Status::Ok();
 }
 
+Status GgufKeys::Optional(std::string_view key, int64_t layers, std::vector<int64_t>* values) const {
+  if (!Has(key)) return Status::Ok();
+  if (const auto list = file_.Ints(Name(key))) {
+    *values = *list;
+  } else {
+    int64_t one = 0;
+    RETURN_IF_ERROR(Need(key, &one));
+    values->assign(static_cast<size_t>(layers), one);
+  }
+  if (std::ssize(*values) == layers) return Status::Ok();
+  return InvalidArgument(fmt::format("the file's '{}' has {} values for {} layers", Name(key), values->size(), layers));
+}
+
 // For some architectures the converters permute the rows of q and k, so that rotary pairs are adjacent.
 std::span<const GgufFamily> GgufFamilies() {
   static constexpr GgufFamily kFamilies[] = {
@@ -332,12 +411,14 @@ std::span<const GgufFamily> GgufFamilies() {
       {"gemma", RopePairs::kHalves, SetGemma},
       {"gemma2", RopePairs::kHalves, SetGemma2},
       {"gemma3", RopePairs::kHalves, SetGemma3},
+      {"gemma4", RopePairs::kHalves, SetGgufGemma4},
       {"phi2", RopePairs::kHalves, SetPhi2},
       {"phi3", RopePairs::kHalves, SetPhi3},
       {"olmo2", RopePairs::kHalves, SetOlmo2},
       {"olmoe", RopePairs::kHalves, SetOlmoe},
       {"granite", RopePairs::kAdjacent, SetGranite},
       {"granitemoe", RopePairs::kAdjacent, SetGraniteMoe},
+      {"deepseek2", RopePairs::kAdjacent, SetDeepseek2},
       {"command-r", RopePairs::kAdjacent, SetCommandR},
       {"cohere2", RopePairs::kAdjacent, SetCohere2},
       {"gpt-oss", RopePairs::kHalves, SetGptOss, kNormAfterAttention},

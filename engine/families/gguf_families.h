@@ -29,6 +29,9 @@ class GgufKeys {
   Status Optional(std::string_view key, double* value) const;
   Status Optional(std::string_view key, float* value) const;
   Status Optional(std::string_view key, bool* value) const;
+  /// A number of each layer: a list of them, or one for all. ERRORS: kInvalidArgument, also for another number of
+  /// layers.
+  Status Optional(std::string_view key, int64_t layers, std::vector<int64_t>* values) const;
 
  private:
   const GgufFile& file_;
@@ -50,5 +53,8 @@ Status SetGgufT5(const GgufKeys& keys, ModelSpec* spec);
 std::span<const TensorRule> GgufT5Rules();
 /// Tensor names of all other families, except some norms.
 std::vector<TensorRule> GgufRules();
+/// Tensor names of Gemma 4 that differ.
+std::span<const TensorRule> GgufGemma4Rules();
+Status SetGgufGemma4(const GgufKeys& keys, ModelSpec* spec);
 
 }  // namespace ringside

@@ -32,6 +32,15 @@ constexpr TensorRule kGgufRules[] = {
     {TensorRole::kQkvBias, "blk.{}.attn_qkv.bias"},
     {TensorRole::kQueryNorm, "blk.{}.attn_q_norm.weight"},
     {TensorRole::kKeyNorm, "blk.{}.attn_k_norm.weight"},
+    {TensorRole::kLatentQuery, "blk.{}.attn_q.weight"},
+    {TensorRole::kQueryDown, "blk.{}.attn_q_a.weight"},
+    {TensorRole::kQueryDownNorm, "blk.{}.attn_q_a_norm.weight"},
+    {TensorRole::kQueryUp, "blk.{}.attn_q_b.weight"},
+    {TensorRole::kLatentDown, "blk.{}.attn_kv_a_mqa.weight"},
+    {TensorRole::kLatentNorm, "blk.{}.attn_kv_a_norm.weight"},
+    {TensorRole::kLatentUp, "blk.{}.attn_kv_b.weight"},
+    {TensorRole::kLatentKeyUp, "blk.{}.attn_k_b.weight"},
+    {TensorRole::kLatentValueUp, "blk.{}.attn_v_b.weight"},
     {TensorRole::kSinks, "blk.{}.attn_sinks.weight"},
     {TensorRole::kAttentionOut, "blk.{}.attn_output.weight"},
     {TensorRole::kAttentionOutBias, "blk.{}.attn_output.bias"},
@@ -46,6 +55,7 @@ constexpr TensorRule kGgufRules[] = {
     {TensorRole::kMlpPostNorm, "blk.{}.post_ffw_norm.weight"},
     {TensorRole::kRouter, "blk.{}.ffn_gate_inp.weight"},
     {TensorRole::kRouterBias, "blk.{}.ffn_gate_inp.bias"},
+    {TensorRole::kRouterCorrection, "blk.{}.exp_probs_b.bias"},
     {TensorRole::kExpertGate, "blk.{}.ffn_gate_exps.weight"},
     {TensorRole::kExpertUp, "blk.{}.ffn_up_exps.weight"},
     {TensorRole::kExpertDown, "blk.{}.ffn_down_exps.weight"},
@@ -56,6 +66,9 @@ constexpr TensorRule kGgufRules[] = {
     {TensorRole::kSharedGate, "blk.{}.ffn_gate_shexp.weight"},
     {TensorRole::kSharedUp, "blk.{}.ffn_up_shexp.weight"},
     {TensorRole::kSharedDown, "blk.{}.ffn_down_shexp.weight"},
+    {TensorRole::kCommonGate, "blk.{}.ffn_gate_shexp.weight"},
+    {TensorRole::kCommonUp, "blk.{}.ffn_up_shexp.weight"},
+    {TensorRole::kCommonDown, "blk.{}.ffn_down_shexp.weight"},
 };
 constexpr TensorRule kNorms[] = {
     {TensorRole::kAttentionNorm, "blk.{}.attn_norm.weight"},
@@ -82,28 +95,30 @@ const FileTensor* FindTensor(const GgufFile& file, std::string_view name) {
 
 Status ReadGgufSizes(const GgufFile& file, const GgufKeys& keys, ModelSpec* spec) {
   RETURN_IF_ERROR(keys.Need("block_count", &spec->layers));
-  RETURN_IF_ERROR(keys.Need("embedding_length", &spec->hidden));
-  RETURN_IF_ERROR(keys.Need("attention.head_count", &spec->heads));
-  int64_t drafts = 0;  // layers of a draft head, counted as the last ones
+  int64_t drafts = 0;  // layers of multi-token prediction, the last ones
   RETURN_IF_ERROR(keys.Optional("nextn_predict_layers", &drafts));
-  if (drafts < 0 || drafts > 16 || drafts >= spec->layers) {
-    return InvalidArgument(fmt::format("the model's {} draft layers of {} are not supported", drafts, spec->layers));
+  if (drafts < 0 || drafts > 16) {
+    return InvalidArgument(fmt::format("the file's '{}' is {}", keys.Name("nextn_predict_layers"), drafts));
   }
   spec->layers -= drafts;
-  const bool experts_only = keys.Has("expert_feed_forward_length") && !keys.Has("feed_forward_length");
-  if (!experts_only) RETURN_IF_ERROR(keys.Need("feed_forward_length", &spec->ffn));
+  RETURN_IF_ERROR(keys.Need("embedding_length", &spec->hidden));
+  RETURN_IF_ERROR(keys.Need("attention.head_count", &spec->heads));
+  RETURN_IF_ERROR(CheckLayers(*spec));
+  // Gemma 4 has lists for its layers.
+  const auto first = [&](const char* key, int64_t* size) -> Status {
+    const auto list = file.Ints(keys.Name(key));
+    if (!list || list->empty()) return keys.Optional(key, size);
+    *size = list->front();
+    return Status::Ok();
+  };
+  RETURN_IF_ERROR(first("feed_forward_length", &spec->ffn));
   RETURN_IF_ERROR(keys.Need("context_length", &spec->trained_context));
   spec->kv_heads = spec->heads;
-  RETURN_IF_ERROR(CheckLayers(*spec));
-  if (keys.Has("attention.head_count_kv")) {  // 0: a layer without attention
+  if (keys.Has("attention.head_count_kv")) {  // of the first layer with attention
     std::vector<int64_t> kv_heads;
     RETURN_IF_ERROR(keys.NeedPerLayer("attention.head_count_kv", spec->layers, &kv_heads));
-    spec->kv_heads = *std::ranges::max_element(kv_heads);
-    for (const int64_t heads : kv_heads) {
-      if (heads == 0 || heads == spec->kv_heads) continue;
-      return InvalidArgument(
-          fmt::format("layers with {} and {} key and value heads are not supported", heads, spec->kv_heads));
-    }
+    const auto attention = std::ranges::find_if(kv_heads, [](int64_t heads) { return heads != 0; });
+    spec->kv_heads = attention != kv_heads.end() ? *attention : 0;
   }
   if (spec->heads < 1) return InvalidArgument(fmt::format("the model's number of heads is {}", spec->heads));
   spec->head_dim = spec->hidden / spec->heads;
@@ -114,7 +129,8 @@ Status ReadGgufSizes(const GgufFile& file, const GgufKeys& keys, ModelSpec* spec
   RETURN_IF_ERROR(keys.Optional("attention.key_length", &spec->head_dim));
   int64_t value_length = spec->head_dim;
   RETURN_IF_ERROR(keys.Optional("attention.value_length", &value_length));
-  if (value_length != spec->head_dim) {
+  const bool latent = keys.Has("attention.kv_lora_rank");  // has one key for all heads, which contains the value
+  if (value_length != spec->head_dim && !latent) {
     return InvalidArgument(
         fmt::format("the model's keys of {} and values of {} differ in size", spec->head_dim, value_length));
   }
@@ -146,9 +162,11 @@ Status RejectUnsupportedFeatures(const GgufKeys& keys, std::string_view architec
     const bool scale = key.find("scale") != std::string_view::npos && key != "expert_weights_scale";
     if (architecture.starts_with("granite") && scale) continue;
     if ((architecture == "command-r" || architecture == "cohere2") && key == "logit_scale") continue;
-    if (architecture == "lfm2moe" && (key == "leading_dense_block_count" || key == "expert_weights_scale")) continue;
+    const bool mixture = architecture == "deepseek2" || architecture == "lfm2moe";
+    if (mixture && (key == "expert_weights_scale" || key == "leading_dense_block_count")) continue;
     if (architecture == "mpt" && key == "attention.max_alibi_bias") continue;
     if (architecture == "gemma2" && key.ends_with("softcapping")) continue;
+    if (architecture == "gemma4" && key == "final_logit_softcapping") continue;
     double value = 0;
     RETURN_IF_ERROR(keys.Optional(key, &value));
     if (value != 0)
@@ -191,6 +209,7 @@ Status ReadRope(const GgufFile& file, const GgufKeys& keys, ModelSpec* spec) {
     RETURN_IF_ERROR(keys.Optional("rope.scaling.yarn_beta_fast", &scaling.beta_fast));
     RETURN_IF_ERROR(keys.Optional("rope.scaling.yarn_beta_slow", &scaling.beta_slow));
     scaling.truncate = spec->architecture != "gpt-oss";  // the file does not store it
+    if (spec->latent.rank > 0) scaling.magnitude = 1;    // the scores are scaled instead
   } else if (type != "none") {
     return InvalidArgument(fmt::format("rope scaling '{}' is not supported", type));
   }
@@ -215,7 +234,12 @@ Status ReadRope(const GgufFile& file, const GgufKeys& keys, ModelSpec* spec) {
   if (std::none_of(spec->layer_traits.begin(), spec->layer_traits.end(), own)) return Status::Ok();
   RopeScaling windows;  // Gemma 3: windowed layers are never scaled
   RETURN_IF_ERROR(keys.Optional("rope.freq_base_swa", &windows.base));
-  ASSIGN_OR_RETURN(rotation, MakeRotation(windows, spec->rotary));
+  int64_t rotary = spec->rotary;
+  RETURN_IF_ERROR(keys.Optional("rope.dimension_count_swa", &rotary));
+  if (rotary < 2 || rotary > spec->rotary) {
+    return InvalidArgument(fmt::format("the file's '{}' is {}", keys.Name("rope.dimension_count_swa"), rotary));
+  }
+  ASSIGN_OR_RETURN(rotation, MakeRotation(windows, rotary));
   spec->rotations.push_back(std::move(rotation));
   return Status::Ok();
 }
@@ -233,8 +257,16 @@ void FindOptional(const GgufFile& file, ModelSpec* spec) {
   spec->qkv_bias = attention(spec->fused_qkv ? "qkv.bias" : "q.bias");
   spec->attention_out_bias = attention("output.bias");
   spec->mlp_bias = has(spec->experts > 0 ? "blk.0.ffn_up_exps.bias" : "blk.0.ffn_up.bias");
+  spec->latent.separate_parts = spec->latent.rank > 0 && has("blk.0.attn_k_b.weight");
+  spec->router_correction = spec->experts > 0 && has(fmt::format("blk.{}.exp_probs_b.bias", spec->layers - 1));
   spec->sinks = has("blk.0.attn_sinks.weight");
   spec->norm_biases = spec->norm == NormKind::kLayer && has("output_norm.bias");
+  if (spec->architecture == "gemma4") {
+    for (int64_t layer = 0; layer < std::ssize(spec->layer_traits); ++layer) {
+      LayerTraits& traits = spec->layer_traits[static_cast<size_t>(layer)];
+      traits.keys_are_values = traits.keys_of < 0 && !has(fmt::format("blk.{}.attn_v.weight", layer));
+    }
+  }
   if (spec->encoder_layers == 0) return;
   spec->gated = has("dec.blk.0.ffn_gate.weight");  // T5 1.1 and later
   spec->activation = spec->gated ? Activation::kGeluTanh : Activation::kRelu;
@@ -290,7 +322,13 @@ Result<NetworkPlan> PlanGguf(const GgufFile& file, const std::string& path) {
     plan.ignored.emplace_back("dec.blk.0.cross_attn_rel_b.weight");
     return plan;
   }
-  PlanTensors(Rules(norms, family->rules), "", &plan);
+  PlanTensors(Rules(norms, spec.architecture == "gemma4" ? GgufGemma4Rules() : family->rules), "", &plan);
+  for (int64_t layer = 0; layer < spec.layers; ++layer) {
+    if (spec.OwnsKeys(layer)) continue;
+    for (const char* name : {"attn_k", "attn_v", "attn_k_norm"}) {
+      plan.ignored.push_back(fmt::format("blk.{}.{}.weight", layer, name));
+    }
+  }
   for (PlannedTensor& planned : plan.tensors) {
     if (planned.role == TensorRole::kSharedRouter) planned.shape = {spec.hidden};  // stored as a vector
     if (planned.role == TensorRole::kConvolution) planned.shape = {spec.recurrence.channels(), spec.recurrence.kernel};

@@ -25,6 +25,10 @@ std::vector<TensorRule> RulesOf(const HuggingFaceFamily& family);
 std::span<const HuggingFaceFamily> LlamaLikeFamilies();
 /// Those from 2025 on.
 std::span<const HuggingFaceFamily> RecentFamilies();
+/// Those with multi-head latent attention.
+std::span<const HuggingFaceFamily> LatentFamilies();
+/// Gemma from 4 on.
+std::span<const HuggingFaceFamily> GemmaFamilies();
 /// Those with recurrent layers, Mamba-2 apart.
 std::span<const HuggingFaceFamily> HybridFamilies();
 std::span<const HuggingFaceFamily> MambaFamilies();

@@ -13,9 +13,9 @@
 namespace ringside {
 namespace {
 
-std::array<std::span<const HuggingFaceFamily>, 6> AllFamilies() {
-  return {LlamaLikeFamilies(), RecentFamilies(), HybridFamilies(),
-          MambaFamilies(),     OlderFamilies(),  EncoderDecoderFamilies()};
+std::array<std::span<const HuggingFaceFamily>, 8> AllFamilies() {
+  return {LlamaLikeFamilies(), RecentFamilies(), HybridFamilies(), MambaFamilies(),
+          LatentFamilies(),    GemmaFamilies(),  OlderFamilies(),  EncoderDecoderFamilies()};
 }
 
 std::vector<std::string_view> SupportedTypes() {
@@ -46,7 +46,8 @@ std::string WithLayer(std::string_view name, int64_t layer) {
   return out;
 }
 
-// Old files contain computed buffers, and a copy of a tied head.
+// Old files contain computed buffers, and a copy of a tied head. Layers that share keys and values may have matrices
+// for them.
 void Ignore(std::string_view prefix, std::string_view head, NetworkPlan* plan) {
   if (plan->spec.tied_head) {
     for (const char* name : {"lm_head.weight", "embed_out.weight"}) plan->ignored.push_back(std::string(head) + name);
@@ -56,6 +57,13 @@ void Ignore(std::string_view prefix, std::string_view head, NetworkPlan* plan) {
     plan->ignored.insert(plan->ignored.end(),
                          {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight",
                           "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"});
+  }
+  for (int64_t layer = 0; layer < plan->spec.layers; ++layer) {
+    if (plan->spec.OwnsKeys(layer)) continue;
+    for (const std::string_view name : {"layers.{}.self_attn.k_proj.weight", "layers.{}.self_attn.v_proj.weight",
+                                        "layers.{}.self_attn.k_norm.weight"}) {
+      plan->ignored.push_back(std::string(prefix) + WithLayer(name, layer));
+    }
   }
   for (int64_t layer = 0; layer < plan->spec.layers; ++layer) {
     for (const std::string_view name :

@@ -8,18 +8,6 @@
 namespace ringside {
 namespace {
 
-constexpr TensorRule kExpertsAndShared[] = {
-    {TensorRole::kRouter, "layers.{}.mlp.gate.weight"},
-    {TensorRole::kExpertGate, "layers.{}.mlp.experts.{e}.gate_proj.weight"},
-    {TensorRole::kExpertUp, "layers.{}.mlp.experts.{e}.up_proj.weight"},
-    {TensorRole::kExpertDown, "layers.{}.mlp.experts.{e}.down_proj.weight"},
-    {TensorRole::kCommonGate, "layers.{}.mlp.shared_experts.gate_proj.weight"},
-    {TensorRole::kCommonUp, "layers.{}.mlp.shared_experts.up_proj.weight"},
-    {TensorRole::kCommonDown, "layers.{}.mlp.shared_experts.down_proj.weight"},
-};
-constexpr TensorRule kGlmCorrection[] = {
-    {TensorRole::kRouterCorrection, "layers.{}.mlp.gate.e_score_correction_bias"},
-};
 constexpr TensorRule kErnieCorrection[] = {
     {.role = TensorRole::kRouterCorrection,
      .name = "layers.{}.mlp.moe_statics.e_score_correction_bias",
@@ -41,10 +29,10 @@ constexpr TensorRule kXieluSlopes[] = {
     {TensorRole::kXieluNegative, "layers.{}.mlp.act_fn.alpha_n"},
 };
 
-/// Gives the layers that `is_dense` selects a plain MLP of the width `intermediate_size`; experts and shared experts
-/// are `moe_intermediate_size` wide.
-template <class IsDense>
-Status ReadWidths(const ConfigJson& config, std::string_view shared_experts, IsDense is_dense, ModelSpec* spec) {
+}  // namespace
+
+Status ReadWidths(const ConfigJson& config, std::string_view shared_experts,
+                  const std::function<bool(int64_t)>& is_dense, ModelSpec* spec) {
   int64_t shared = 0;
   RETURN_IF_ERROR(config.Optional(shared_experts, &shared));
   const int64_t dense = spec->ffn;
@@ -62,6 +50,14 @@ Status ReadWidths(const ConfigJson& config, std::string_view shared_experts, IsD
   }
   return Status::Ok();
 }
+
+Status ReadPositionScale(const ConfigJson& config, ModelSpec* spec) {
+  RETURN_IF_ERROR(config.Optional("rope_parameters.llama_4_scaling_beta", &spec->position_scale));
+  if (spec->position_scale == 0) return Status::Ok();
+  return config.Need("rope_parameters.original_max_position_embeddings", &spec->position_scale_context);
+}
+
+namespace {
 
 Status ReadGlm4Moe(const ConfigJson& config, ModelSpec* spec) {
   RETURN_IF_ERROR(ReadBase(config, spec));
@@ -108,10 +104,7 @@ Status ReadMiniMaxM2(const ConfigJson& config, ModelSpec* spec) {
 Status ReadMinistral3(const ConfigJson& config, ModelSpec* spec) {
   RETURN_IF_ERROR(ReadBase(config, spec));
   RETURN_IF_ERROR(ReadWindows(config, EveryLayer, spec));
-  RETURN_IF_ERROR(config.Optional("rope_parameters.llama_4_scaling_beta", &spec->position_scale));
-  if (spec->position_scale != 0) {
-    RETURN_IF_ERROR(config.Need("rope_parameters.original_max_position_embeddings", &spec->position_scale_context));
-  }
+  RETURN_IF_ERROR(ReadPositionScale(config, spec));
   return ReadRotations(config, spec);
 }
 

@@ -11,10 +11,17 @@ struct Wrapper {
   std::string_view type, text;
 };
 constexpr Wrapper kWrappers[] = {
-    {"gemma3", "gemma3_text"},     {"mistral3", "mistral"},
-    {"qwen2_5_vl", "qwen2"},       {"qwen2_vl", "qwen2"},
-    {"qwen3_vl", "qwen3_vl_text"}, {"qwen3_vl_moe", "qwen3_vl_moe_text"},
-    {"qwen3_5", "qwen3_5_text"},   {"qwen3_5_moe", "qwen3_5_moe_text"},
+    {"gemma3", "gemma3_text"},
+    {"gemma4", "gemma4_text"},
+    {"gemma4_unified", "gemma4_unified_text"},
+    {"kimi_k25", "deepseek_v3"},
+    {"mistral3", "mistral"},
+    {"qwen2_5_vl", "qwen2"},
+    {"qwen2_vl", "qwen2"},
+    {"qwen3_5", "qwen3_5_text"},
+    {"qwen3_5_moe", "qwen3_5_moe_text"},
+    {"qwen3_vl", "qwen3_vl_text"},
+    {"qwen3_vl_moe", "qwen3_vl_moe_text"},
 };
 
 // As saved since transformers 4.52, and before.
@@ -53,8 +60,22 @@ std::span<const std::string_view> WrapperTypes() {
 
 std::span<const std::string_view> OtherInputs() {
   static constexpr std::string_view kParts[] = {
-      "vision_tower.",       "multi_modal_projector.",       "visual.",
-      "model.vision_tower.", "model.multi_modal_projector.", "model.visual.",
+      "vision_tower.",
+      "multi_modal_projector.",
+      "visual.",
+      "mm_projector.",
+      "audio_tower.",
+      "embed_vision.",
+      "embed_audio.",
+      "model.vision_tower.",
+      "model.visual.",
+      "model.multi_modal_projector.",
+      "model.mm_projector.",
+      "model.audio_tower.",
+      "model.embed_vision.",
+      "model.embed_audio.",
+      "vision_embedder.",
+      "model.vision_embedder.",
   };
   return kParts;
 }

@@ -1,6 +1,8 @@
 // Tensor names and settings that families descended from Llama share.
 #pragma once
 
+#include <functional>
+
 #include "engine/families/huggingface_families.h"
 
 namespace ringside {
@@ -64,6 +66,19 @@ inline constexpr TensorRule kGraniteExperts[] = {
     {TensorRole::kExpertDown, "layers.{}.block_sparse_moe.output_linear.weight"},
 };
 
+inline constexpr TensorRule kExpertsAndShared[] = {
+    {TensorRole::kRouter, "layers.{}.mlp.gate.weight"},
+    {TensorRole::kExpertGate, "layers.{}.mlp.experts.{e}.gate_proj.weight"},
+    {TensorRole::kExpertUp, "layers.{}.mlp.experts.{e}.up_proj.weight"},
+    {TensorRole::kExpertDown, "layers.{}.mlp.experts.{e}.down_proj.weight"},
+    {TensorRole::kCommonGate, "layers.{}.mlp.shared_experts.gate_proj.weight"},
+    {TensorRole::kCommonUp, "layers.{}.mlp.shared_experts.up_proj.weight"},
+    {TensorRole::kCommonDown, "layers.{}.mlp.shared_experts.down_proj.weight"},
+};
+inline constexpr TensorRule kGlmCorrection[] = {
+    {TensorRole::kRouterCorrection, "layers.{}.mlp.gate.e_score_correction_bias"},
+};
+
 inline constexpr std::string_view kPrefix = "model.";
 
 inline bool EveryLayer(int64_t) { return true; }
@@ -75,6 +90,12 @@ inline bool ThreeOfFour(int64_t layer) { return layer % 4 != 3; }
 Status ReadBase(const ConfigJson& config, ModelSpec* spec);
 /// Granite's: also biases and factors, except the rotations.
 Status ReadGraniteBase(const ConfigJson& config, ModelSpec* spec);
+/// Gives the layers that `is_dense` selects a plain MLP of the width `intermediate_size`; experts and shared experts
+/// are `moe_intermediate_size` wide. `shared_experts`: the key of their number.
+Status ReadWidths(const ConfigJson& config, std::string_view shared_experts,
+                  const std::function<bool(int64_t)>& is_dense, ModelSpec* spec);
+/// ModelSpec::position_scale.
+Status ReadPositionScale(const ConfigJson& config, ModelSpec* spec);
 /// Number of experts and of those used. ERRORS: kInvalidArgument unless every layer has them.
 Status ReadQwenExperts(const ConfigJson& config, ModelSpec* spec);
 

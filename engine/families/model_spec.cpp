@@ -12,6 +12,8 @@
 namespace ringside {
 namespace {
 
+constexpr int64_t kMaxHeadDim = 576;  // limit of the kernels: a latent of 512 and 64 rotated dimensions
+
 Status CheckRange(const char* what, int64_t value, int64_t least, int64_t most) {
   if (value >= least && value <= most) return Status::Ok();
   return InvalidArgument(fmt::format("the model's {} is {}, not in {} .. {}", what, value, least, most));
@@ -36,6 +38,64 @@ Status CheckMixture(const ModelSpec& spec) {
   }
   RETURN_IF_ERROR(CheckRange("number of experts used", spec.experts_used, 1, router.groups_used * size));
   return CheckPositive("scale of expert weights", router.scale);
+}
+
+Status CheckLatent(const ModelSpec& spec) {
+  const LatentAttention& latent = spec.latent;
+  RETURN_IF_ERROR(CheckRange("rank of keys and values", latent.rank, 0, kMaxHeadDim));
+  if (latent.rank == 0) return Status::Ok();
+  RETURN_IF_ERROR(CheckRange("rank of queries", latent.query_rank, 0, 1 << 17));
+  RETURN_IF_ERROR(CheckRange("number of plain dimensions of a head", latent.plain, 1, 1 << 12));
+  RETURN_IF_ERROR(CheckRange("number of dimensions of a value", latent.value, 1, 1 << 12));
+  RETURN_IF_ERROR(CheckPositive("latent norm epsilon", latent.norm_eps));
+  for (const int64_t outputs : {latent.rank, latent.value}) {
+    if (outputs % 16 != 0) {
+      return InvalidArgument(
+          fmt::format("the model's latent attention has {} outputs per head, which is not a multiple of 16", outputs));
+    }
+  }
+  RETURN_IF_ERROR(CheckRange("number of cached key heads", spec.kv_heads, 1, 1));
+  RETURN_IF_ERROR(
+      CheckRange("size of a cached key", spec.head_dim, latent.rank + spec.rotary, latent.rank + spec.rotary));
+  const bool plain = spec.qk_norm == QkNorm::kNone && !spec.fused_qkv && !spec.qkv_bias && !spec.sinks &&
+                     spec.encoder_layers == 0 && spec.rope_pairs != RopePairs::kNone;
+  if (plain) return Status::Ok();
+  return InvalidArgument("the model's latent attention has traits that are supported with plain attention only");
+}
+
+/// A layer that reads another one's keys and values follows it, and has its sizes.
+Status CheckLayerHeads(const ModelSpec& spec) {
+  for (int64_t layer = 0; layer < std::ssize(spec.layer_traits); ++layer) {
+    const LayerTraits traits = spec.Layer(layer);
+    RETURN_IF_ERROR(CheckRange("number of key and value heads of a layer", traits.kv_heads, 0, spec.heads));
+    RETURN_IF_ERROR(CheckRange("head size of a layer", traits.head_dim, 0, kMaxHeadDim));
+    const auto [kv_heads, head_dim] = spec.KvSizes(layer);
+    if (head_dim % 2 != 0 || spec.heads % kv_heads != 0) {
+      return InvalidArgument(
+          fmt::format("the model's layer {} has {} key and value heads of {} dimensions for {} heads", layer, kv_heads,
+                      head_dim, spec.heads));
+    }
+    const int64_t of = traits.keys_of;
+    if (of == -1) continue;
+    const bool earlier = of >= 0 && of < layer && spec.IsAttention(of) && spec.OwnsKeys(of);
+    if (!earlier || !(spec.KvSizes(of) == KvLayer{kv_heads, head_dim})) {
+      return InvalidArgument(
+          fmt::format("the model's layer {} cannot read the keys and values of layer {}", layer, of));
+    }
+  }
+  const bool special = !spec.varied_layers().empty() || spec.shares_keys() || spec.value_norm;
+  const bool plain = !spec.fused_qkv && !spec.qkv_bias && spec.latent.rank == 0 && spec.encoder_layers == 0 &&
+                     spec.qk_norm != QkNorm::kRows && spec.qk_norm != QkNorm::kRotatedHeads;
+  if (!special || plain) return Status::Ok();
+  return InvalidArgument("the model's layers differ in traits that are supported for equal layers only");
+}
+
+Status CheckLayerInputs(const ModelSpec& spec) {
+  RETURN_IF_ERROR(CheckRange("width of per-layer inputs", spec.layer_inputs, 0, 1 << 14));
+  if (spec.layer_inputs == 0) return Status::Ok();
+  RETURN_IF_ERROR(CheckRange("vocabulary size of per-layer inputs", spec.layer_input_vocab, 1, 1 << 24));
+  if (spec.norm_after) return Status::Ok();
+  return InvalidArgument("the model has per-layer inputs without norms after attention and MLP");
 }
 
 Status CheckRecurrence(const ModelSpec& spec) {
@@ -68,10 +128,35 @@ Status CheckRecurrence(const ModelSpec& spec) {
 
 }  // namespace
 
-int64_t ModelSpec::attention_layers() const {
+int64_t ModelSpec::KvIndex(int64_t layer) const {
+  const int64_t source = layer == layers || OwnsKeys(layer) ? layer : Layer(layer).keys_of;
   int64_t count = 0;
-  for (int64_t layer = 0; layer < layers; ++layer) count += IsAttention(layer) ? 1 : 0;
+  for (int64_t before = 0; before < source; ++before) count += IsAttention(before) && OwnsKeys(before) ? 1 : 0;
   return count;
+}
+
+int64_t ModelSpec::attention_layers() const { return KvIndex(layers); }
+
+std::vector<KvLayer> ModelSpec::varied_layers() const {
+  std::vector<KvLayer> sizes;
+  bool varied = false;
+  for (int64_t layer = 0; layer < layers; ++layer) {
+    if (!IsAttention(layer) || !OwnsKeys(layer)) continue;
+    sizes.push_back(KvSizes(layer));
+    varied = varied || !(sizes.back() == KvLayer{kv_heads, head_dim});
+  }
+  if (!varied) sizes.clear();
+  return sizes;
+}
+
+bool ModelSpec::shares_keys() const {
+  return std::ranges::any_of(layer_traits, [](const LayerTraits& layer) { return layer.keys_of >= 0; });
+}
+
+int64_t ModelSpec::Widest(int64_t (ModelSpec::*columns)(int64_t layer) const) const {
+  int64_t widest = 0;
+  for (int64_t layer = 0; layer < layers; ++layer) widest = std::max(widest, (this->*columns)(layer));
+  return widest;
 }
 
 StateShape ModelSpec::state() const {
@@ -158,7 +243,7 @@ int64_t ModelSpec::widest_dense() const {
 int64_t ModelSpec::layer_weights() const {
   int64_t mlps = 0, mixers = 0;  // rows of all layers' matrices
   for (int64_t layer = 0; layer < layers; ++layer) {
-    if (IsAttention(layer)) mixers += qkv_columns() + gate_columns() + heads * head_dim;
+    if (IsAttention(layer)) mixers += qkv_columns(layer) + gate_columns(layer) + value_columns(layer);
     if (IsRecurrent(Layer(layer).mixer)) mixers += recurrent_columns() + recurrent_outputs();
     mlps += MlpInColumns(DenseColumns(layer)) + DenseColumns(layer);
     if (IsMixture(layer)) mlps += experts_used * (MlpInColumns(ffn) + ffn) + 3 * shared_ffn + experts;
@@ -185,7 +270,7 @@ Status ValidateSpec(const ModelSpec& spec) {
   RETURN_IF_ERROR(CheckRange("size of embeddings", spec.embedded, 0, 1 << 17));
   RETURN_IF_ERROR(CheckRange("number of heads", spec.heads, 1, 4096));
   RETURN_IF_ERROR(CheckRange("number of key and value heads", spec.kv_heads, 1, spec.heads));
-  RETURN_IF_ERROR(CheckRange("head size", spec.head_dim, 1, 256));  // limit of the kernels
+  RETURN_IF_ERROR(CheckRange("head size", spec.head_dim, 1, spec.latent.rank > 0 ? kMaxHeadDim : 256));
   RETURN_IF_ERROR(CheckRange("feed-forward size", spec.ffn, 1, 1 << 20));
   RETURN_IF_ERROR(CheckRange("vocabulary size", spec.vocab, 1, 1 << 24));
   RETURN_IF_ERROR(CheckRange("trained context", spec.trained_context, 1, int64_t{1} << 31));
@@ -197,11 +282,12 @@ Status ValidateSpec(const ModelSpec& spec) {
     RETURN_IF_ERROR(CheckRange("number of layer types", traits, spec.layers, spec.layers));
   }
   RETURN_IF_ERROR(CheckMixture(spec));
+  RETURN_IF_ERROR(CheckLatent(spec));
   RETURN_IF_ERROR(CheckRecurrence(spec));
   if (spec.activation == Activation::kXielu && (spec.gated || spec.experts > 0)) {
     return InvalidArgument("the model's gated MLP has the activation xIELU, which is not supported");
   }
-  if (spec.norm_after && spec.experts > 0) {
+  if (spec.norm_after && spec.experts > 0 && !spec.separate_experts) {
     return InvalidArgument("the model has norms after a mixture of experts, which are not supported");
   }
   RETURN_IF_ERROR(CheckPositive("norm epsilon", spec.norm_eps));
@@ -229,13 +315,16 @@ Status ValidateSpec(const ModelSpec& spec) {
     return InvalidArgument(fmt::format("the model's {} heads are not a multiple of its {} key and value heads",
                                        spec.heads, spec.kv_heads));
   }
+  RETURN_IF_ERROR(CheckLayerHeads(spec));
+  RETURN_IF_ERROR(CheckLayerInputs(spec));
   if (spec.sinusoidal_positions) {  // computed, so no file size bounds it
     RETURN_IF_ERROR(CheckRange("trained context", spec.trained_context, 1, (int64_t{1} << 26) / spec.hidden));
   }
   if (spec.rope_pairs == RopePairs::kNone) {
     RETURN_IF_ERROR(CheckRange("number of rotated dimensions", spec.rotary, 0, 0));
   } else {
-    RETURN_IF_ERROR(CheckRange("number of rotated dimensions", spec.rotary, 2, spec.head_dim));
+    const int64_t most = spec.varied_layers().empty() ? spec.head_dim : kMaxHeadDim;
+    RETURN_IF_ERROR(CheckRange("number of rotated dimensions", spec.rotary, 2, most));
     if (spec.rotary % 2 != 0) {
       return InvalidArgument(fmt::format("the model's number of rotated dimensions is {}, an odd number", spec.rotary));
     }

@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "kernels/activation.h"
+#include "kernels/kv_shape.h"
 #include "kernels/recurrence.h"
 #include "kernels/rope_pairs.h"
 #include "kernels/router_traits.h"
@@ -27,13 +28,29 @@ struct Rotation {
   double magnitude = 1.0;                   // a factor on cos and sin (YaRN, LongRoPE)
 };
 
+/// Multi-head latent attention (DeepSeek-V2, DeepSeek-AI 2024): a token's keys and values are expanded from one latent,
+/// and only the latent and one rotated key for all heads are cached. Queries are projected into the latent space, so
+/// the expansions are never computed: the scores of a head are those of one key head [latent, rotated key] whose value
+/// is the latent.
+struct LatentAttention {
+  int64_t rank = 0;             // dimensions of the latent; 0: plain attention
+  int64_t query_rank = 0;       // of a latent of the queries; 0: they are projected from the hidden state
+  int64_t plain = 0;            // dimensions of a query's head that are not rotated; `rotary` more follow
+  int64_t value = 0;            // dimensions of an expanded value
+  float norm_eps = 1e-6f;       // of the latents' norms
+  bool separate_parts = false;  // the file has two matrices, one for keys and one for values, instead of one
+};
+
 /// The traits that may differ between layers.
 struct LayerTraits {
   Mixer mixer = Mixer::kAttention;
   int64_t window = 0;  // number of visible keys, the query's own included; 0 = all
   int rotation = 0;    // index in ModelSpec::rotations; -1: not rotated
   bool has_mlp = true;
-  int64_t dense_ffn = 0;  // width of the MLP that this layer of a mixture has instead of experts; 0: it has experts
+  int64_t dense_ffn = 0;  // width of this layer's MLP: that of a mixture has it instead of experts; 0: the model's
+  int64_t kv_heads = 0, head_dim = 0;  // 0: the model's
+  int64_t keys_of = -1;                // the earlier layer whose keys and values this one reads; -1: it has its own
+  bool keys_are_values = false;        // values are the projected keys, before their norm
 };
 
 struct ModelSpec {
@@ -63,13 +80,18 @@ struct ModelSpec {
   int64_t common_ffn = 0;                 // of the shared expert without one (GLM-4.5): an MLP for all rows; 0: none
   RouterTraits router;                    // without the correction's values
   bool router_correction = false;
+  // The experts are computed next to the MLP for all rows, of width common_ffn. Both have norms of their own, and so do
+  // the router, whose weights are scaled by expert, and the sum (Gemma 4).
+  bool separate_experts = false;
 
   bool fused_qkv = false;      // one matrix for queries, keys and values
   bool query_gate = false;     // attention's output is multiplied by the sigmoid of a gate from the query's matrix
   bool fused_gate_up = false;  // one matrix for gate and up
+  bool fused_common = false;   // as fused_gate_up, of the shared expert of width common_ffn
   bool qkv_bias = false, attention_out_bias = false, mlp_bias = false, head_bias = false;
   QkNorm qk_norm = QkNorm::kNone;
-  float query_scale = 0;  // attention scale; 0: 1 / sqrt(head_dim)
+  bool value_norm = false;  // RMS norm of every value head, without weights
+  float query_scale = 0;    // attention scale; 0: 1 / sqrt(head_dim)
   // Scores of a query at t are scaled by 1 + position_scale ln(1 + floor(t / position_scale_context)) (Llama 4); t is
   // at most trained_context - 1. 0: not scaled.
   float position_scale = 0;
@@ -78,6 +100,7 @@ struct ModelSpec {
   double alibi = 0;           // head i of H has slope 2^(-alibi i / H), counted from 1 (Press et al. 2022); 0: none
   bool alibi_scaled = false;  // slopes are scaled like the scores (Falcon)
   bool sinks = false;         // a learned sink in every head's softmax (gpt-oss)
+  LatentAttention latent;     // then kv_heads is 1 and head_dim is that of a cached key: rank + rotary
 
   RecurrenceShape recurrence;     // of the recurrent layers; their mixer is that of their traits
   bool fused_recurrence = false;  // kDeltaNet: one matrix for convolution and gate
@@ -103,21 +126,40 @@ struct ModelSpec {
   int64_t bias_buckets = 0;  // relative distance buckets, each with a bias per head (T5); 0: none
   int64_t bias_reach = 0;    // smallest distance in the last bucket
 
+  // Per-layer inputs (Gemma 3n): a second embedding and a projection of the first one are added, normed, and multiply a
+  // gate of each layer's result, which is added to the stream. Width of a layer's part; 0: none.
+  int64_t layer_inputs = 0;
+  int64_t layer_input_vocab = 0;  // rows of that embedding; larger ids are 0
+  bool layer_scalar = false;      // a factor of the stream after each layer
+
   float embedding_scale = 1;  // Gemma: sqrt(hidden)
   bool tied_head = false;     // the head shares the embedding's weights
   int64_t embedded = 0;       // width of embedding and head, if projected to the hidden size and back (OPT-350m)
   float logit_scale = 1;
   float logit_cap = 0;  // soft cap of the logits; 0: none
 
+  /// The defaults for -1: no layer.
   LayerTraits Layer(int64_t layer) const {
-    return layer_traits.empty() ? LayerTraits{} : layer_traits[static_cast<size_t>(layer)];
+    return layer < 0 || layer_traits.empty() ? LayerTraits{} : layer_traits[static_cast<size_t>(layer)];
   }
   bool IsMixture(int64_t layer) const { return experts > 0 && Layer(layer).has_mlp && Layer(layer).dense_ffn == 0; }
   /// Width of a layer's dense MLP, or 0.
   int64_t DenseColumns(int64_t layer) const {
     if (!Layer(layer).has_mlp) return 0;
-    return experts == 0 ? ffn : IsMixture(layer) ? common_ffn : Layer(layer).dense_ffn;
+    const int64_t own = Layer(layer).dense_ffn;
+    return own != 0 ? own : experts == 0 ? ffn : common_ffn;
   }
+  /// A layer's key and value heads.
+  KvLayer KvSizes(int64_t layer) const {
+    const LayerTraits traits = Layer(layer);
+    return {traits.kv_heads != 0 ? traits.kv_heads : kv_heads, traits.head_dim != 0 ? traits.head_dim : head_dim};
+  }
+  bool OwnsKeys(int64_t layer) const { return Layer(layer).keys_of < 0; }
+  /// Number of the layer's keys and values in the cache (KvShape).
+  int64_t KvIndex(int64_t layer) const;
+  /// KvShape::varied.
+  std::vector<KvLayer> varied_layers() const;
+  bool shares_keys() const;
   bool IsAttention(int64_t layer) const { return Layer(layer).mixer == Mixer::kAttention; }
   bool recurrent() const { return recurrence.mixer != Mixer::kNone; }
   /// Number of layers with keys and values in the cache.
@@ -141,10 +183,28 @@ struct ModelSpec {
   /// Tokens that the model can see at once: its trained context, extended by a scaled rotation, or its window if every
   /// layer has one.
   int64_t context() const;
-  /// Columns of a row of queries, keys and values: (H + 2G) d.
-  int64_t qkv_columns() const { return (heads + 2 * kv_heads) * head_dim; }
+  /// Columns of a layer's row of queries, keys and values: (H + 2G) d; (H + G) d if values are a part of the keys; H d
+  /// if they are another layer's.
+  int64_t qkv_columns(int64_t layer = 0) const {
+    const auto [groups, size] = KvSizes(layer);
+    return (heads + (!OwnsKeys(layer) ? 0 : latent.rank > 0 ? 1 : 2) * groups) * size;
+  }
+  /// Columns of the attention's result: H v, v: dimensions of a cached value.
+  int64_t attended_columns(int64_t layer = 0) const {
+    return heads * (latent.rank > 0 ? latent.rank : KvSizes(layer).head_dim);
+  }
+  /// Columns of the projected queries.
+  int64_t query_columns(int64_t layer = 0) const {
+    return heads * (latent.rank > 0 ? latent.plain + rotary : KvSizes(layer).head_dim);
+  }
+  /// Inputs of the attention's output projection.
+  int64_t value_columns(int64_t layer = 0) const {
+    return heads * (latent.rank > 0 ? latent.value : KvSizes(layer).head_dim);
+  }
+  /// The most of these columns of any layer.
+  int64_t Widest(int64_t (ModelSpec::*columns)(int64_t layer) const) const;
   /// Columns of the gates before a row's queries.
-  int64_t gate_columns() const { return query_gate ? heads * head_dim : 0; }
+  int64_t gate_columns(int64_t layer = 0) const { return query_gate ? heads * KvSizes(layer).head_dim : 0; }
   /// Columns of a recurrent layer's projected row.
   int64_t recurrent_columns() const;
   /// Columns of a recurrent layer's result.

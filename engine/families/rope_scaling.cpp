@@ -99,6 +99,9 @@ Result<Rotation> MakeRotation(const RopeScaling& scaling, int64_t rotary) {
     if (scaling.kind == RopeScaling::Kind::kLinear) frequency = plain / scaling.factor;
     if (scaling.kind == RopeScaling::Kind::kLlama3) frequency = Llama3Frequency(scaling, plain);
     if (scaling.kind == RopeScaling::Kind::kFactors) frequency = plain / scaling.factors[j];
+    if (scaling.kind == RopeScaling::Kind::kPartial) {
+      frequency = static_cast<int64_t>(j) < scaling.rotated_pairs ? plain / scaling.factor : 0;
+    }
   }
   if (scaling.kind == RopeScaling::Kind::kYarn) ApplyYarn(scaling, static_cast<double>(rotary), &rotation);
   if (scaling.kind == RopeScaling::Kind::kFactors && scaling.magnitude != 0) rotation.magnitude = scaling.magnitude;

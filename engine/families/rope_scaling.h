@@ -17,6 +17,7 @@ struct RopeScaling {
     kLlama3,   // long wavelengths divided by factor, short ones kept, a ramp in between (Llama 3.1)
     kYarn,     // as kLlama3, with a ramp over dimensions, and a magnitude (Peng et al. 2023)
     kFactors,  // each divided by its own factor from the file
+    kPartial,  // all divided by factor; pairs from rotated_pairs on are not rotated (Gemma 4's "proportional")
   };
   Kind kind = Kind::kNone;
   double base = 10000.0;
@@ -27,6 +28,7 @@ struct RopeScaling {
   double magnitude = 0;                                  // yarn: 0 = 1 + 0.1 ln(factor); kFactors: 0 = 1
   bool truncate = true;                                  // yarn: round the ramp's borders to whole dimensions
   std::vector<double> factors;                           // [rotary / 2]
+  int64_t rotated_pairs = 0;                             // kPartial
 };
 
 /// ERRORS: kInvalidArgument, naming `what`, if `value` is not finite or not positive.

@@ -25,8 +25,8 @@ TensorPlace PlaceOf(TensorRole role) { return kTraits[static_cast<size_t>(role)]
 TensorSplit SplitOf(TensorRole role) { return kTraits[static_cast<size_t>(role)].split; }
 
 std::vector<int64_t> ShapeOf(TensorRole role, const ModelSpec& spec, int64_t layer) {
-  const int64_t queries = spec.heads * spec.head_dim, keys = spec.kv_heads * spec.head_dim;
-  const int64_t gates = spec.gate_columns();
+  const auto [kv_heads, head_dim] = spec.KvSizes(layer);
+  const int64_t queries = spec.query_columns(layer), keys = kv_heads * head_dim, gates = spec.gate_columns(layer);
   const RecurrenceShape& recurrence = spec.recurrence;
   const bool row_norms = spec.qk_norm == QkNorm::kRows;
   const int64_t width = layer < 0 ? 0 : spec.DenseColumns(layer);
@@ -44,7 +44,10 @@ bool IsRequired(TensorRole role, const ModelSpec& spec, int64_t layer, bool enco
   const bool mixture = layer >= 0 && spec.IsMixture(layer);
   const bool has_mlp = layer < 0 || encoder || spec.Layer(layer).has_mlp, dense = has_mlp && !mixture;
   const Mixer mixer = layer < 0 || encoder ? Mixer::kAttention : spec.Layer(layer).mixer;
-  const bool attention = mixer == Mixer::kAttention, has_state = IsRecurrent(mixer) && mixer != Mixer::kConvolution;
+  const bool owns = layer < 0 || spec.OwnsKeys(layer), has_values = owns && !spec.Layer(layer).keys_are_values;
+  const bool latent = mixer == Mixer::kAttention && spec.latent.rank > 0;
+  const bool attention = mixer == Mixer::kAttention, plain = attention && !latent,
+             has_state = IsRecurrent(mixer) && mixer != Mixer::kConvolution;
   const bool delta = mixer == Mixer::kDeltaNet, mixes = mixer != Mixer::kNone;
   const bool joined = mixer == Mixer::kMamba2 || mixer == Mixer::kConvolution;
   switch (role) {

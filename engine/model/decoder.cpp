@@ -46,13 +46,23 @@ Decoder::Decoder(Backend& backend, const ModelSpec& spec, const Shard& shard, st
       stream_scratch_{.columns = spec.hidden},
       normed_{.columns = spec.hidden, .dtype = backend.activation_dtype()},
       mlp_normed_{.columns = spec.parallel && !spec.shared_norm ? spec.hidden : 0, .dtype = backend.activation_dtype()},
-      qkv_{.columns = std::max(own_.gate_columns() + own_.qkv_columns(), own_.recurrent_columns()),
+      qkv_{.columns = std::max(own_.Widest(&ModelSpec::gate_columns) + own_.Widest(&ModelSpec::qkv_columns),
+                               own_.recurrent_columns()),
            .dtype = backend.activation_dtype()},
-      attended_{.columns = std::max(own_.heads * own_.head_dim, own_.recurrent_outputs()),
+      attended_{.columns = std::max(own_.Widest(&ModelSpec::attended_columns), own_.recurrent_outputs()),
                 .dtype = backend.activation_dtype()},
+      latent_{
+          .query_latents = {.columns = spec.latent.query_rank, .dtype = backend.activation_dtype()},
+          .queries = {.columns = spec.latent.rank > 0 ? own_.query_columns() : 0, .dtype = backend.activation_dtype()},
+          .expanded = {.columns = spec.latent.rank > 0 ? own_.value_columns() : 0,
+                       .dtype = backend.activation_dtype()}},
       mixed_{.columns = own_.recurrence.mixed_columns()},
       mlp_in_{.columns = own_.MlpInColumns(own_.widest_dense()), .dtype = backend.activation_dtype()},
       mlp_mid_{.columns = spec.gated ? own_.widest_dense() : 0, .dtype = backend.activation_dtype()},
+      experts_{.columns = spec.separate_experts ? spec.hidden : 0},
+      layer_inputs_{.all = {.columns = spec.layers * spec.layer_inputs},
+                    .projected = {.columns = spec.layers * spec.layer_inputs},
+                    .gate = {.columns = spec.layer_inputs}},
       router_{.columns = spec.experts + (spec.shared_ffn > 0 ? 1 : 0)},
       part_{.columns = shard.whole() && !spec.norm_after ? 0 : spec.hidden},
       wanted_{.columns = spec.hidden},
@@ -74,8 +84,10 @@ Result<Tensor> Decoder::Scratch::Rows(Backend& backend, int64_t rows, int64_t wi
 
 Status Decoder::Reserve(int64_t rows) {
   const int64_t together = LargestMicroBatch(rows, shard_.stages, backend_.saturating_rows());
-  for (Scratch* scratch : {&stream_scratch_, &normed_, &mlp_normed_, &qkv_, &attended_, &mixed_, &mlp_in_, &mlp_mid_,
-                           &router_, &part_, &low_rank_, &embedded_}) {
+  for (Scratch* scratch :
+       {&stream_scratch_, &normed_, &mlp_normed_, &qkv_, &attended_, &latent_.query_latents, &latent_.queries,
+        &latent_.expanded, &mixed_, &mlp_in_, &mlp_mid_, &experts_, &layer_inputs_.all, &layer_inputs_.projected,
+        &layer_inputs_.gate, &router_, &part_, &low_rank_, &embedded_}) {
     RETURN_IF_ERROR(scratch->Rows(backend_, together).status());
   }
   if (own_.encoder_layers > 0) {
@@ -159,16 +171,20 @@ void Decoder::AddAdapted(Tensor x, int64_t layer, AdaptedPart part, Tensor y) {
 }
 
 void Decoder::Attend(Tensor x, const LayerWeights& w, const LayerStep& step) {
-  const int64_t queries = own_.heads * own_.head_dim, keys = own_.kv_heads * own_.head_dim;
-  const int64_t gates = own_.gate_columns();
-  const Tensor projected = qkv_.Rows(backend_, x.rows, gates + own_.qkv_columns()).value();
+  const auto [kv_heads, head_dim] = own_.KvSizes(step.layer);
+  const bool owns = own_.OwnsKeys(step.layer);
+  const int64_t queries = own_.heads * head_dim, keys = owns ? kv_heads * head_dim : 0, columns = queries + 2 * keys;
+  const int64_t gates = own_.gate_columns(step.layer);
+  const Tensor projected = qkv_.Rows(backend_, x.rows, gates + columns).value();
   AttentionArgs args = step.attention;
-  args.qkv = projected.Columns(gates, own_.qkv_columns());
+  args.qkv = projected.Columns(gates, columns);
   args.out = attended_.Rows(backend_, x.rows, queries).value();
   args.scores.sinks = w.sinks.data();
   args.query_weights = w.query_weights.data();
+  std::vector<const Weight*> weights = Pointers(w.qkv);
+  if (own_.Layer(step.layer).keys_are_values) weights.push_back(weights.back());
   backend_.Linear({.x = x,
-                   .weights = Pointers(w.qkv),
+                   .weights = weights,
                    .bias = w.qkv_bias.data(),
                    .y = projected,
                    .rounded_bias = w.qkv_bias.rounded.data.data()});
@@ -176,7 +192,11 @@ void Decoder::Attend(Tensor x, const LayerWeights& w, const LayerStep& step) {
   if (own_.qk_norm != QkNorm::kNone) {
     const bool each = own_.qk_norm != QkNorm::kRows;
     backend_.RmsNormHeads(args.qkv.Columns(0, queries), each ? own_.heads : 1, w.query_norm.data(), own_.norm_eps);
-    backend_.RmsNormHeads(args.qkv.Columns(queries, keys), each ? own_.kv_heads : 1, w.key_norm.data(), own_.norm_eps);
+    const Tensor own_keys = args.qkv.Columns(queries, keys);
+    if (owns) backend_.RmsNormHeads(own_keys, each ? kv_heads : 1, w.key_norm.data(), own_.norm_eps);
+  }
+  if (own_.value_norm && owns) {
+    backend_.RmsNormHeads(args.qkv.Columns(queries + keys, keys), kv_heads, weights_.ones.data(), own_.norm_eps);
   }
   backend_.Attention(args);
   if (own_.query_gate) backend_.Gate(projected.Columns(0, gates), GateKind::kSigmoid, args.out);
@@ -198,7 +218,7 @@ void Decoder::AttendToInput(const LayerWeights& w, const LayerStep& step) {
   AddToStream(args.out, {w.cross_out, none_, none_, step.layer, AdaptedPart::kAttentionOut});
 }
 
-void Decoder::Mlp(Tensor x, const LayerWeights& w, int64_t layer) {
+Tensor Decoder::MlpHidden(Tensor x, const LayerWeights& w, int64_t layer) {
   const int64_t width = w.mlp_out.cols;
   const Tensor mlp_in = mlp_in_.Rows(backend_, x.rows, own_.MlpInColumns(width)).value();
   backend_.Linear({.x = x,
@@ -216,14 +236,23 @@ void Decoder::Mlp(Tensor x, const LayerWeights& w, int64_t layer) {
   } else {
     backend_.Activate(mlp_mid, own_.activation);
   }
-  AddToStream(mlp_mid, {w.mlp_out, w.mlp_out_bias, w.mlp_post_norm, layer, AdaptedPart::kMlpOut});
+  return mlp_mid;
 }
 
-void Decoder::Experts(Tensor x, const LayerWeights& w) {
-  RouterTraits traits = own_.router;
-  traits.correction = w.router_correction.data();
+void Decoder::Mlp(Tensor x, const LayerWeights& w, int64_t layer) {
+  AddToStream(MlpHidden(x, w, layer), {w.mlp_out, w.mlp_out_bias, w.mlp_post_norm, layer, AdaptedPart::kMlpOut});
+}
+
+Tensor Decoder::RouterLogits(Tensor x, const LayerWeights& w) {
   const Tensor router = router_.Rows(backend_, x.rows).value();
   backend_.Linear({.x = x, .weights = Pointers(w.router), .bias = w.router_bias.data(), .y = router});
+  return router;
+}
+
+void Decoder::Experts(Tensor x, Tensor router, const LayerWeights& w, Tensor y, bool accumulate) {
+  RouterTraits traits = own_.router;
+  traits.correction = w.router_correction.data();
+  traits.scales = w.separate.router_scales.data();
   backend_.Experts({.x = x,
                     .router = router,
                     .experts = w.expert_list,
@@ -233,7 +262,8 @@ void Decoder::Experts(Tensor x, const LayerWeights& w) {
                     .shared = own_.shared_ffn > 0,
                     .traits = traits,
                     .activation = own_.activation,
-                    .y = stream_});
+                    .y = y,
+                    .accumulate = accumulate});
 }
 
 // The block of every family: x += Attention(Norm(x)); x += Mlp(Norm(x)) (Vaswani et al. 2017, pre-norm), with optional
@@ -245,14 +275,24 @@ void Decoder::Block(const LayerWeights& w, const LayerStep& step) {
   const Tensor normed = sums || !mixes ? stream_ : NormedStream(w.attention_norm, w.attention_norm_bias, normed_);
   Tensor input = normed;  // input of the MLP
   if (own_.parallel && !own_.shared_norm) input = NormedStream(w.mlp_norm, w.mlp_norm_bias, mlp_normed_);
-  if (IsRecurrent(step.mixer)) Recur(normed, w, step);
-  if (step.mixer == Mixer::kAttention) Attend(normed, w, step);
+  if (IsRecurrent(step.mixer))
+    Recur(normed, w, step);
+  else if (own_.latent.rank > 0)
+    AttendLatent(normed, w, step);
+  else if (mixes)
+    Attend(normed, w, step);
   if (sums) Norm(stream_, w.attention_norm, w.attention_norm_bias, stream_);
   if (w.cross_query.rows > 0) AttendToInput(w, step);
   if (has_mlp && !own_.parallel && !sums) input = NormedStream(w.mlp_norm, w.mlp_norm_bias, normed_);
-  if (!w.mlp_in.empty()) Mlp(input, w, step.layer);
-  if (!w.expert_list.empty()) Experts(input, w);
+  const bool mixture = !w.expert_list.empty();
+  if (mixture && own_.separate_experts)
+    MlpAndExperts(w, step.layer);
+  else if (!w.mlp_in.empty())
+    Mlp(input, w, step.layer);
+  if (mixture && !own_.separate_experts) Experts(input, RouterLogits(input, w), w, stream_, true);
   if (sums) Norm(stream_, w.mlp_norm, w.mlp_norm_bias, stream_);
+  if (own_.layer_inputs > 0) AddLayerInput(w, step.layer);
+  if (own_.layer_scalar) backend_.Scale(stream_, w.scalar);
 }
 
 void Decoder::Run(const StepPlan& plan, const KvShape& shape, std::span<const AttentionSegment> segments) {
@@ -377,6 +417,7 @@ void Decoder::Embed(const StepPlan& plan, const MicroBatch& batch) {
   if (own_.learned_positions) {
     backend_.AddPositions(weights_.positions, std::span(plan.positions).subspan(first, rows), stream_);
   }
+  if (own_.layer_inputs > 0) EmbedLayerInputs(std::span(plan.ids).subspan(first, rows));
   if (own_.embedding_norm) Norm(stream_, weights_.embedding_norm, weights_.embedding_norm_bias, stream_);
 }
 
@@ -413,11 +454,16 @@ void Decoder::RunLayers(const MicroBatch& batch, const KvShape& shape) {
     const bool rotates = own_.rope_pairs != RopePairs::kNone && traits.rotation >= 0;
     step.layer = layer;
     step.mixer = traits.mixer;
+    if (own_.IsAttention(layer)) step.attention.layer = own_.KvIndex(layer);
+    step.attention.stored = !own_.OwnsKeys(layer);
+    if (rotates) {
+      const auto& frequencies = own_.rotations[static_cast<size_t>(traits.rotation)].inverse_frequencies;
+      step.attention.rotary = 2 * std::ssize(frequencies);
+    }
     step.attention.pairs = rotates ? own_.rope_pairs : RopePairs::kNone;
     step.attention.angles = rotates ? batch.angles[static_cast<size_t>(traits.rotation)] : RopeAngles{};
     step.attention.scores.window = traits.window;
     Block(weights_.layers[static_cast<size_t>(layer)], step);
-    if (traits.mixer == Mixer::kAttention) ++step.attention.layer;
     if (IsRecurrent(traits.mixer)) ++step.recurrence.layer;
   }
 }

@@ -50,6 +50,15 @@ class Decoder final : public RankDecoder {
     /// and the device has no memory.
     Result<Tensor> Rows(Backend& backend, int64_t rows, int64_t width = 0);
   };
+  struct LatentScratch {
+    Scratch query_latents;  // [T, query rank]
+    Scratch queries;        // [T, H (plain + rotary)]
+    Scratch expanded;       // [T, H v], v: dimensions of an expanded value
+  };
+  struct LayerInputScratch {
+    Scratch all, projected;  // [T, L P]
+    Scratch gate;            // [T, P]
+  };
   /// A launched step.
   struct Begun {
     uint64_t submission = 0;
@@ -82,11 +91,22 @@ class Decoder final : public RankDecoder {
   /// The stream's norm in `scratch`; the stream itself if there is no such norm.
   Tensor NormedStream(const DeviceVector& weight, const DeviceVector& bias, Scratch& scratch);
   void Attend(Tensor x, const LayerWeights& w, const LayerStep& step);
+  /// Attend, for multi-head latent attention.
+  void AttendLatent(Tensor x, const LayerWeights& w, const LayerStep& step);
   void Recur(Tensor x, const LayerWeights& w, const LayerStep& step);
   /// Cross-attention to the encoder's rows.
   void AttendToInput(const LayerWeights& w, const LayerStep& step);
   void Mlp(Tensor x, const LayerWeights& w, int64_t layer);
-  void Experts(Tensor x, const LayerWeights& w);
+  /// The MLP's hidden columns, after the activation.
+  Tensor MlpHidden(Tensor x, const LayerWeights& w, int64_t layer);
+  Tensor RouterLogits(Tensor x, const LayerWeights& w);
+  /// y += or = the experts of x.
+  void Experts(Tensor x, Tensor router, const LayerWeights& w, Tensor y, bool accumulate);
+  /// MLP and experts of ModelSpec::separate_experts.
+  void MlpAndExperts(const LayerWeights& w, int64_t layer);
+  /// Per-layer inputs (ModelSpec::layer_inputs): of all layers, from the stream of embeddings; and a layer's.
+  void EmbedLayerInputs(std::span<const TokenId> ids);
+  void AddLayerInput(const LayerWeights& w, int64_t layer);
   /// A term of the residual stream: x W^T + bias, plus the adapters' part.
   struct StreamPart {
     const Weight& weight;
@@ -120,20 +140,23 @@ class Decoder final : public RankDecoder {
   Scratch normed_;          // [T, D]
   Scratch mlp_normed_;      // [T, D], if attention and MLP have separate norms of one input
   Scratch qkv_;             // [T, (H + 2G) d] after [T, H d] gates; or a recurrent layer's projected rows
-  Scratch attended_;        // [T, H d] or a recurrent layer's result
+  Scratch attended_;        // [T, H v], v: dimensions of a cached value; or a recurrent layer's result
+  LatentScratch latent_;    // of latent attention
   Scratch mixed_;           // [T, RecurrenceShape::mixed_columns()]
   Scratch mlp_in_;          // [T, 2F] or [T, F], F: the widest dense MLP
   Scratch mlp_mid_;         // [T, F], for gated MLPs
-  Scratch router_;          // [T, experts]
-  Scratch part_;            // [T, D] partial sum of this rank, for the all-reduce or an output norm
-  Scratch wanted_;          // [rows, D] rows with logits or hidden states
-  Scratch embedded_;        // [T, E], if embeddings are projected
-  Scratch projected_;       // [rows, E], rows with logits
-  Scratch hidden_;          // [rows, D] or [rows, E], rows with hidden states
-  Scratch logits_;          // [a few rows, V]
-  Scratch low_rank_;        // [T, r], r: ranks of all adapters of one input
-  Scratch encoded_keys_;    // [T, 2G d] keys and values of the encoder's rows
-  Buffer encoder_cache_;    // of the current encoder layer
+  Scratch experts_;         // [T, D], for experts next to an MLP
+  LayerInputScratch layer_inputs_;
+  Scratch router_;        // [T, experts]
+  Scratch part_;          // [T, D] partial sum of this rank, for the all-reduce or an output norm
+  Scratch wanted_;        // [rows, D] rows with logits or hidden states
+  Scratch embedded_;      // [T, E], if embeddings are projected
+  Scratch projected_;     // [rows, E], rows with logits
+  Scratch hidden_;        // [rows, D] or [rows, E], rows with hidden states
+  Scratch logits_;        // [a few rows, V]
+  Scratch low_rank_;      // [T, r], r: ranks of all adapters of one input
+  Scratch encoded_keys_;  // [T, 2G d] keys and values of the encoder's rows
+  Buffer encoder_cache_;  // of the current encoder layer
   const DeviceVector none_;
 
   uint64_t attention_step_ = 0;            // AttentionArgs::step

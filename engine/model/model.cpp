@@ -49,6 +49,8 @@ NetworkShape Model::shape() const {
           .kv_heads = spec.kv_heads,
           .head_dim = spec.head_dim,
           .vocab = spec.vocab,
+          .latent_dim = spec.latent.rank,
+          .varied = spec.varied_layers(),
           .max_heads = max_heads,
           .position_limit = spec.learned_positions ? spec.trained_context : 0,
           // FLOPs of a row in all layer weights, relative to those per attended token.

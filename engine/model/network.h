@@ -31,8 +31,10 @@ struct StepPart {
 /// Properties that the engine needs to create caches and to refuse unsupported requests.
 struct NetworkShape {
   int64_t layers = 0, kv_heads = 0, head_dim = 0, vocab = 0;
-  int64_t max_heads = 0;       // maximum key/value heads, summed over layers, on one device; 0 = all
-  int64_t position_limit = 0;  // learned positions: exclusive upper bound of positions; 0 = none
+  int64_t latent_dim = 0;       // KvShape::latent_dim
+  std::vector<KvLayer> varied;  // KvShape::varied
+  int64_t max_heads = 0;        // maximum key/value heads, summed over layers, on one device; 0 = all
+  int64_t position_limit = 0;   // learned positions: exclusive upper bound of positions; 0 = none
   // Number of attended tokens at which attention costs a row the same as all its other work; 0 = attention is free.
   double attention_context = 0;
   StateShape state;                // recurrent layers; its slots are ignored (EngineOptions::state_slots)

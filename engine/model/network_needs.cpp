@@ -15,6 +15,15 @@ struct Need {
   const char* what;
 };
 constexpr Need kNeeds[] = {
+    {Feature::kLatentAttention, [](const ModelSpec& spec) { return spec.latent.rank > 0; },
+     "multi-head latent attention"},
+    {Feature::kVariedLayers, [](const ModelSpec& spec) { return !spec.varied_layers().empty(); },
+     "attention heads that differ between layers"},
+    {Feature::kVariedLayers, [](const ModelSpec& spec) { return spec.shares_keys(); },
+     "layers that share keys and values"},
+    {Feature::kGates, [](const ModelSpec& spec) { return spec.layer_inputs > 0; }, "per-layer embeddings"},
+    {Feature::kScale, [](const ModelSpec& spec) { return spec.layer_scalar; }, "factors of its layers"},
+    {Feature::kSeparateExperts, [](const ModelSpec& spec) { return spec.separate_experts; }, "experts next to an MLP"},
     {Feature::kRouterTraits, [](const ModelSpec& spec) { return spec.router.sigmoid; }, "a sigmoid router"},
     {Feature::kRouterTraits, [](const ModelSpec& spec) { return spec.router_correction || !spec.router.plain(); },
      "a router with corrections, groups or a scale"},
@@ -52,6 +61,10 @@ Status CheckNeeds(const ModelSpec& spec, const Backend& backend) {
 
 Status CheckShares(const ModelSpec& spec) {
   const char* what = spec.encoder_layers > 0         ? "an encoder"
+                     : spec.latent.rank > 0          ? "multi-head latent attention"
+                     : !spec.varied_layers().empty() ? "attention heads that differ between layers"
+                     : spec.shares_keys()            ? "layers that share keys and values"
+                     : spec.layer_inputs > 0         ? "per-layer embeddings"
                      : spec.experts > 0              ? "a mixture of experts"
                      : spec.recurrent()              ? "recurrent layers"
                      : spec.query_gate               ? "a gate of the attention's output"
@@ -60,6 +73,17 @@ Status CheckShares(const ModelSpec& spec) {
                                                      : nullptr;
   if (what == nullptr) return Status::Ok();
   return InvalidArgument(fmt::format("the model has {}, which ranks cannot share", what), "tensor_parallel_size");
+}
+
+Status CheckStages(const ModelSpec& spec) {
+  const char* what = spec.encoder_layers > 0         ? "an encoder"
+                     : spec.recurrent()              ? "recurrent layers"
+                     : !spec.varied_layers().empty() ? "attention heads that differ between layers"
+                     : spec.shares_keys()            ? "layers that share keys and values"
+                     : spec.layer_inputs > 0         ? "per-layer embeddings"
+                                                     : nullptr;
+  if (what == nullptr) return Status::Ok();
+  return InvalidArgument(fmt::format("the model has {}, which stages cannot share", what), "pipeline_parallel_size");
 }
 
 }  // namespace ringside

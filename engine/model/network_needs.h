@@ -12,5 +12,7 @@ class Backend;
 Status CheckNeeds(const ModelSpec& spec, const Backend& backend);
 /// ERRORS: kInvalidArgument, with the feature, if it rules out tensor parallelism.
 Status CheckShares(const ModelSpec& spec);
+/// ERRORS: kInvalidArgument, with the feature, if it rules out pipeline parallelism.
+Status CheckStages(const ModelSpec& spec);
 
 }  // namespace ringside

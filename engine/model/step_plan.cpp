@@ -35,6 +35,8 @@ void StepPlanner::Plan(std::span<const StepPart> parts, StepPlan* plan) {
     CHECK_EQ(shape.layers, spec_.attention_layers());
     CHECK_EQ(shape.kv_heads, spec_.kv_heads);
     CHECK_EQ(shape.head_dim, spec_.head_dim);
+    CHECK_EQ(shape.latent_dim, spec_.latent.rank);
+    CHECK(shape.varied == spec_.varied_layers());
     CHECK(shape == parts.front().cache->shape());
     const auto rows = static_cast<int64_t>(part.tokens.size()), first_row = plan->rows();
     const auto [position, state_slot] = part.cache->Append(rows, &plan->state_writes);

@@ -31,6 +31,7 @@ struct AttentionScratch {
   alignas(64) float probabilities[kMaxTileQueries * kKeyBlock];  // scores, then probabilities
   alignas(64) float block[kMaxTileQueries * kMaxHeadDim];        // o_b
   alignas(64) float merged[kMaxTileQueries * kMaxHeadDim];       // o
+  alignas(64) float keys[kMaxHeadDim * 16];                      // [d][16], of a tile that is stored token by token
   float block_max[kMaxTileQueries], block_sum[kMaxTileQueries];
   float merged_max[kMaxTileQueries], merged_sum[kMaxTileQueries];
   int64_t first[kMaxTileQueries], last[kMaxTileQueries];  // visible keys of the block, relative to its start
@@ -43,6 +44,8 @@ constexpr float kNothing = -__builtin_huge_valf();  // m of a query that has see
 
 /// y = x rotated, [head_dim]: (a, b) -> (fma(a, cos, -(b sin)), fma(a, sin, b cos)).
 void RotateHead(const AttentionCall& call, const float* x, const float* cosine, const float* sine, float* y) {
+  for (int64_t i = 0; i < call.first_rotary; ++i) y[i] = x[i];
+  x += call.first_rotary, y += call.first_rotary;
   const int64_t half = call.rotary / 2;
   int64_t j = 0;
   for (; j + 16 <= half; j += 16) {
@@ -66,7 +69,7 @@ void RotateHead(const AttentionCall& call, const float* x, const float* cosine, 
     y[p] = __builtin_fmaf(a, c, 0.0f - b * s);
     y[q] = __builtin_fmaf(a, s, b * c);
   }
-  for (int64_t i = call.rotary; i < call.head_dim; ++i) y[i] = x[i];
+  for (int64_t i = call.rotary; i < call.head_dim - call.first_rotary; ++i) y[i] = x[i];
 }
 
 /// The tile's queries, rotated and scaled, as [d][queries].
@@ -208,15 +211,15 @@ bool ComputeBlock(const AttentionCall& call, const AttentionTile& tile, int64_t 
                              : own  ? (t - tile.first_own) % call.ring_tiles
                                     : PinnedTiles(tile.pinned) + t % call.ring_tiles;
     tiles[j] = (own ? tile.slab : tile.history) + call.layer_offset + physical * call.tile_bytes +
-               tile.kv_head * 2 * call.half_tile_bytes;
+               tile.kv_head * call.head_tile_bytes;
   }
-  Scores(call, tiles, first_tile, last_tile, queries, pinned ? s->pinned : s->own, s->probabilities);
+  Scores(call, tiles, first_tile, last_tile, queries, pinned ? s->pinned : s->own, s->keys, s->probabilities);
   const ScoreTraits& traits = call.scores;
   const bool modified = traits.soft_cap > 0 || traits.slopes != nullptr || traits.biases != nullptr;
   for (int64_t i = 0; i < queries; ++i) {
     if (modified) ModifyScores(call, tile, pinned, base, i, s);
     if (s->first[i] != s->last[i]) SoftmaxBlock(i, s);
-    for (int64_t d = 0; d < call.head_dim; d += 16) Store(s->block + i * kMaxHeadDim + d, Zero());
+    for (int64_t d = 0; d < call.value_dim; d += 16) Store(s->block + i * kMaxHeadDim + d, Zero());
   }
   for (int64_t i = 0; i < queries; i += kValueQueries) {
     SumValues(call, tiles, i, queries - i < kValueQueries ? queries - i : kValueQueries, s);
@@ -253,9 +256,9 @@ LANES_INLINE void MergeSink(const AttentionCall& call, const AttentionTile& tile
 LANES_INLINE void WriteOut(const AttentionCall& call, const AttentionTile& tile, int64_t query, float sum,
                            const float* o) {
   const int64_t row = tile.row + query / tile.heads, head = tile.head + query % tile.heads;
-  float* out = call.out + row * call.out_stride + head * call.head_dim;
+  float* out = call.out + row * call.out_stride + head * call.value_dim;
   const F32x16 inverse = Set(1.0f / sum);
-  EachRun(call.head_dim,
+  EachRun(call.value_dim,
           [&](int64_t d, int64_t n) LANES_LAMBDA { StoreRun(out + d, Add(Mul(Load(o + d), inverse), Zero()), n); });
 }
 
@@ -266,7 +269,7 @@ void PackTile(const AttentionCall& call, const AttentionTile& tile, bool own, bo
 
 void AttendTile(const AttentionCall& call, const AttentionTile& tile) {
   AttentionScratch s;
-  const int64_t queries = tile.rows * tile.heads, padded = (call.head_dim + 15) / 16 * 16;
+  const int64_t queries = tile.rows * tile.heads, padded = (call.value_dim + 15) / 16 * 16;
   PackTile(call, tile, tile.ring_blocks > 0, tile.pinned_blocks > 0, &s);
   for (int64_t i = 0; i < queries; ++i) {
     s.merged_max[i] = kNothing, s.merged_sum[i] = 0;
@@ -287,11 +290,11 @@ void AttendTile(const AttentionCall& call, const AttentionTile& tile) {
   }
 }
 
-LANES_INLINE int64_t PartialFloats(const AttentionCall& call) { return (call.head_dim + 15) / 16 * 16 + 16; }
+LANES_INLINE int64_t PartialFloats(const AttentionCall& call) { return (call.value_dim + 15) / 16 * 16 + 16; }
 
 void AttendBlock(const AttentionCall& call, const AttentionTile& tile, int64_t block, float* partial) {
   AttentionScratch s;
-  const int64_t queries = tile.rows * tile.heads, padded = (call.head_dim + 15) / 16 * 16;
+  const int64_t queries = tile.rows * tile.heads, padded = (call.value_dim + 15) / 16 * 16;
   const bool pinned = block < tile.pinned_blocks;
   PackTile(call, tile, !pinned, pinned, &s);
   const bool any = ComputeBlock(call, tile, block, &s);
@@ -305,7 +308,7 @@ void AttendBlock(const AttentionCall& call, const AttentionTile& tile, int64_t b
 }
 
 void MergeBlocks(const AttentionCall& call, const AttentionTile& tile, const float* partials) {
-  const int64_t queries = tile.rows * tile.heads, padded = (call.head_dim + 15) / 16 * 16;
+  const int64_t queries = tile.rows * tile.heads, padded = (call.value_dim + 15) / 16 * 16;
   alignas(64) float o[kMaxHeadDim], nothing[kMaxHeadDim];
   for (int64_t d = 0; d < padded; d += 16) Store(nothing + d, Zero());
   for (int64_t i = 0; i < queries; ++i) {
@@ -328,11 +331,15 @@ void StoreRows(const AttentionCall& call, uint8_t* slab, int64_t row, int64_t ro
     const int64_t slot = p < pinned ? p : 16 * PinnedTiles(pinned) + ring;
     for (int64_t g = 0; g < call.kv_heads; ++g) {
       const float* key = call.qkv + (row + r) * call.qkv_stride + (call.heads + g) * d;
-      uint8_t* keys = slab + call.layer_offset + slot / 16 * call.tile_bytes + g * 2 * call.half_tile_bytes;
+      uint8_t* keys = slab + call.layer_offset + slot / 16 * call.tile_bytes + g * call.head_tile_bytes;
       RotateHead(call, key, call.own_cos + (row + r) * half, call.own_sin + (row + r) * half, rotated);
+      if (call.latent) {
+        StoreValue(call.kv_dtype, rotated, d, keys + slot % 16 * d * call.element_bytes);
+        continue;
+      }
       StoreKey(call.kv_dtype, rotated, d, slot % 16, keys);
       StoreValue(call.kv_dtype, key + call.kv_heads * d, d,
-                 keys + call.half_tile_bytes + slot % 16 * d * call.element_bytes);
+                 keys + ValuesOffset(call) + slot % 16 * d * call.element_bytes);
     }
   }
 }

@@ -118,15 +118,50 @@ void ScoreQueries(const uint8_t* const* tiles, int64_t first, int64_t last, int6
   for (; i < queries; next(1)) ScoreRange<C, 1, 4>(tiles, first, last, head_dim, q, queries, scores);
 }
 
-/// scores[query][key of the block] for tiles [first, last) of a block. q: [head_dim][queries].
+/// Transposes a 16 x 16 matrix in place: rows i and i + 8 are interleaved, four times.
+LANES_INLINE void Transpose16(float* x) {
+  alignas(64) float y[256];
+  for (int round = 0; round < 2; ++round) {
+    for (int i = 0; i < 8; ++i) Interleave(Load(x + 16 * i), Load(x + 16 * (i + 8)), y + 32 * i);
+    for (int i = 0; i < 8; ++i) Interleave(Load(y + 16 * i), Load(y + 16 * (i + 8)), x + 32 * i);
+  }
+}
+
+/// keys[d][lane] of a tile whose keys are stored token by token; d up to a multiple of 16.
+template <class C>
+void TransposeKeys(const uint8_t* tile, int64_t head_dim, float* keys) {
+  using E = typename C::Element;
+  const E* rows = reinterpret_cast<const E*>(tile);
+  for (int64_t d = 0; d < head_dim; d += 16) {
+    const int64_t n = head_dim - d < 16 ? head_dim - d : 16;
+    for (int64_t r = 0; r < 16; ++r) {
+      const E* row = rows + r * head_dim + d;
+      Store(keys + 16 * (d + r), n == 16 ? C::Read(row) : C::ReadPartial(row, n));
+    }
+    Transpose16(keys + 16 * d);
+  }
+}
+
+/// scores[query][key of the block] for tiles [first, last) of a block. q: [head_dim][queries]. `keys` is scratch memory
+/// of a tile's keys.
 void Scores(const AttentionCall& call, const uint8_t* const* tiles, int64_t first, int64_t last, int64_t queries,
-            const float* q, float* scores) {
+            const float* q, float* keys, float* scores) {
   WithCacheType(call.kv_dtype, [&](auto cache) {
-    ScoreQueries<decltype(cache)>(tiles, first, last, call.head_dim, queries, q, scores);
+    using C = decltype(cache);
+    if (!call.latent) return ScoreQueries<C>(tiles, first, last, call.head_dim, queries, q, scores);
+    const uint8_t* transposed[kKeyBlock / 16];
+    for (int64_t t = first; t < last; ++t) {
+      TransposeKeys<C>(tiles[t], call.head_dim, keys);
+      transposed[t] = reinterpret_cast<const uint8_t*>(keys);
+      ScoreQueries<CacheF32>(transposed, t, t + 1, call.head_dim, queries, q, scores);
+    }
   });
 }
 
 // ---- values ---------------------------------------------------------------------------------------------------------
+
+/// Bytes of a head's tile before its values.
+LANES_INLINE int64_t ValuesOffset(const AttentionCall& call) { return call.latent ? 0 : call.head_tile_bytes / 2; }
 
 constexpr int kValueQueries = kWideRegisters ? 12 : 3;  // queries that share a loaded value
 
@@ -166,17 +201,17 @@ template <class C, int M>
 void SumQueries(const AttentionCall& call, const uint8_t* const* tiles, int64_t first, int64_t last,
                 const float* probabilities, float* o) {
   constexpr int N = ValueVectors(M);
-  const int64_t stride = call.head_dim, offset = call.half_tile_bytes;
+  const int64_t dims = call.value_dim, stride = call.head_dim, offset = ValuesOffset(call);
   constexpr int64_t kBytes = sizeof(typename C::Element);
   int64_t d = 0;
-  for (; d + 16 * N <= stride; d += 16 * N) {
+  for (; d + 16 * N <= dims; d += 16 * N) {
     SumTiles<C, M, N, false>(tiles, offset + d * kBytes, stride, first, last, 16, probabilities, o + d);
   }
-  for (; d + 16 <= stride; d += 16) {
+  for (; d + 16 <= dims; d += 16) {
     SumTiles<C, M, 1, false>(tiles, offset + d * kBytes, stride, first, last, 16, probabilities, o + d);
   }
-  if (d < stride)
-    SumTiles<C, M, 1, true>(tiles, offset + d * kBytes, stride, first, last, stride - d, probabilities, o + d);
+  if (d < dims)
+    SumTiles<C, M, 1, true>(tiles, offset + d * kBytes, stride, first, last, dims - d, probabilities, o + d);
 }
 
 template <class C>
@@ -217,7 +252,7 @@ void StoreKey(DType dtype, const float* key, int64_t head_dim, int64_t lane, uin
   });
 }
 
-/// Stores the value of one position: head_dim consecutive elements.
+/// Stores the value (or a key that is stored token by token) of one position: head_dim consecutive elements.
 void StoreValue(DType dtype, const float* value, int64_t head_dim, uint8_t* out) {
   WithCacheType(dtype, [&](auto cache) {
     using C = decltype(cache);

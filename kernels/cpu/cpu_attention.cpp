@@ -13,14 +13,18 @@ constexpr int64_t kRowsOfStorePiece = 16;
 
 AttentionCall MakeCall(const AttentionArgs& args) {
   const KvShape& shape = args.shape;
+  const auto [kv_heads, head_dim] = shape.Layer(args.layer);
   return {.qkv = args.qkv.f32(),
           .qkv_stride = args.qkv.stride,
           .out = args.out.f32(),
           .out_stride = args.out.stride,
           .heads = args.heads,
-          .kv_heads = shape.kv_heads,
-          .head_dim = shape.head_dim,
+          .kv_heads = kv_heads,
+          .head_dim = head_dim,
           .rotary = args.pairs == RopePairs::kNone ? 0 : args.rotary,
+          .first_rotary = args.first_rotary,
+          .value_dim = shape.ValueDim(head_dim),
+          .latent = shape.latent_dim > 0,
           .adjacent_pairs = args.pairs == RopePairs::kAdjacent,
           .own_cos = args.angles.own_cos,
           .own_sin = args.angles.own_sin,
@@ -32,7 +36,7 @@ AttentionCall MakeCall(const AttentionArgs& args) {
           .all_pinned = args.seen == VisibleKeys::kPinned,
           .kv_dtype = shape.dtype,
           .element_bytes = shape.element_bytes(),
-          .half_tile_bytes = shape.half_tile_bytes(),
+          .head_tile_bytes = shape.HeadTileBytes(head_dim),
           .tile_bytes = shape.tile_bytes(),
           .layer_offset = shape.TileOffset(args.layer, 0, 0),
           .ring_tiles = shape.ring_tiles};
@@ -87,12 +91,13 @@ void CpuBackend::StoreKeysAndValues(const AttentionCall& call, std::span<const A
 
 void CpuBackend::MakeTiles(const AttentionArgs& args) {
   tiles_.clear();
-  const int64_t group = args.heads / args.shape.kv_heads, heads = std::min(group, kMaxTileQueries);
+  const int64_t kv_heads = args.shape.Layer(args.layer).kv_heads;
+  const int64_t group = args.heads / kv_heads, heads = std::min(group, kMaxTileQueries);
   const int64_t rows = kMaxTileQueries / heads;
   for (const AttentionSegment& s : args.segments) {
     // Later rows see more keys. They come first, so that no thread is left with a long tile at the end.
     for (int64_t r = (s.rows - 1) / rows * rows; r >= 0 && s.rows > 0; r -= rows) {
-      for (int64_t g = 0; g < args.shape.kv_heads; ++g) {
+      for (int64_t g = 0; g < kv_heads; ++g) {
         for (int64_t h = 0; h < group; h += heads) {
           AttentionTile tile{.first_live = s.first_live + r,
                              .slab = static_cast<const uint8_t*>(s.slab),
@@ -119,7 +124,7 @@ void CpuBackend::RunTiles(const AttentionCall& call) {
   for (const AttentionTile& tile : tiles_) blocks += Blocks(tile);
   // Splits tiles with more blocks than a fair share of a thread; the others are cheaper as a whole.
   const int64_t fair = std::max<int64_t>(1, blocks / (4 * pool_.threads()));
-  const int64_t partial_floats = (call.head_dim + 15) / 16 * 16 + 16;  // o, then m and l
+  const int64_t partial_floats = (call.value_dim + 15) / 16 * 16 + 16;  // o, then m and l
   int64_t floats = 0;
   pieces_.clear();
   split_tiles_.clear();

@@ -192,6 +192,13 @@ void CpuBackend::Gate(Tensor gate, GateKind kind, Tensor y) {
   EachRow(y.rows, 4 * y.cols, [&](int64_t r) { kernels_.gate(gate.f32_row(r), kind, y.cols, y.f32_row(r)); });
 }
 
+void CpuBackend::Scale(Tensor x, float factor) {
+  CheckFloat(x);
+  EachRow(x.rows, x.cols, [&](int64_t r) {
+    for (int64_t c = 0; c < x.cols; ++c) x.f32_row(r)[c] *= factor;
+  });
+}
+
 void CpuBackend::Add(Tensor x, Tensor y) {
   CheckFloat(x), CheckFloat(y);
   CHECK(x.rows == y.rows && x.cols == y.cols);

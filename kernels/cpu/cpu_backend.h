@@ -51,6 +51,8 @@ class CpuBackend final : public Backend {
   void RmsNormHeads(Tensor x, int64_t heads, const float* weight, float eps) override;
   void LayerNorm(Tensor x, const float* weight, const float* bias, float eps, Tensor y) override;
   void Linear(const LinearArgs& args) override;
+  void Scale(Tensor x, float factor) override;
+  void LinearHeads(const HeadsArgs& args) override;
   void Attention(const AttentionArgs& args) override;
   void MultiplyActivated(Tensor x, Activation activation, Tensor y) override;
   void Activate(Tensor x, Activation activation) override;

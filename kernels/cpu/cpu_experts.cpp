@@ -26,7 +26,7 @@ void MaskGroups(const RouterTraits& traits, std::vector<float>* choices) {
   for (size_t g = 0; g < groups; ++g) {
     const auto group = std::span(*choices).subspan(g * size, size);
     float sum = 0;
-    for (const size_t e : Highest(group, std::min<size_t>(size, 2))) sum += group[e];
+    for (const size_t e : Highest(group, std::min<size_t>(size, traits.group_highest ? 1 : 2))) sum += group[e];
     sums.push_back(sum);
   }
   const std::vector<size_t> best = Highest(sums, static_cast<size_t>(traits.groups_used));
@@ -71,7 +71,7 @@ void RouteByTraits(std::span<const float> logits, const ExpertsArgs& args, std::
   for (const size_t e : order) sum += scores[e];
   const float factor = args.normalised ? traits.scale / sum : traits.scale;
   std::ranges::fill(weights, 0.0f);
-  for (const size_t e : order) weights[e] = scores[e] * factor;
+  for (const size_t e : order) weights[e] = scores[e] * factor * (traits.scales != nullptr ? traits.scales[e] : 1.0f);
   if (args.shared) weights[routed] = 1.0f / (1.0f + std::exp(-logits[routed]));
 }
 
@@ -94,6 +94,7 @@ void CpuBackend::Experts(const ExpertsArgs& args) {
     const auto route = args.traits.plain() ? Route : RouteByTraits;
     route({router.f32_row(r), experts}, args, std::span(routed_).subspan(static_cast<size_t>(r) * experts, experts));
   }
+  for (int64_t r = 0; !args.accumulate && r < y.rows; ++r) std::fill_n(y.f32_row(r), y.cols, 0.0f);
   for (int64_t e = 0; e < router.cols; ++e) {
     expert_rows_.clear(), expert_weights_.clear();
     for (int64_t r = 0; r < x.rows; ++r) {

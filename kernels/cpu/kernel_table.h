@@ -19,7 +19,7 @@ constexpr int64_t kRowTile = 16;         // rows whose activations are interleav
 constexpr int64_t kMaxPieceRows = 64;    // maximum rows of a LinearPiece
 constexpr int64_t kKeyBlock = 256;       // keys per softmax block
 constexpr int64_t kMaxTileQueries = 12;  // (row, head) pairs that share key and value loads
-constexpr int64_t kMaxHeadDim = 256;
+constexpr int64_t kMaxHeadDim = 576;     // a latent of 512 and 64 rotated dimensions
 
 /// 32 activations as int8: x ~ scale * q, where amax is the largest magnitude, scale = amax / 127 and q =
 /// round_to_even(x * (127 / amax)). A block whose amax is below 1e-30 is all zero. Rows are interleaved in tiles of up
@@ -55,14 +55,16 @@ struct AttentionCall {
   int64_t qkv_stride;
   float* out;
   int64_t out_stride;
-  int64_t heads, kv_heads, head_dim, rotary;
+  int64_t heads, kv_heads, head_dim, rotary, first_rotary;
+  int64_t value_dim;
+  bool latent;  // KvShape::latent_dim: values are a part of the keys, which are stored token by token
   bool adjacent_pairs;
   const float *own_cos, *own_sin, *pinned_cos, *pinned_sin;
   ScoreTraits scores;
   const float *query_weights, *query_scales;
   bool all_pinned;  // a row also sees pinned keys after its own
   DType kv_dtype;
-  int64_t element_bytes, half_tile_bytes, tile_bytes;
+  int64_t element_bytes, head_tile_bytes, tile_bytes;
   int64_t layer_offset, ring_tiles;
 };
 
@@ -129,7 +131,7 @@ struct KernelTable {
                      int64_t pinned);
   /// All blocks of a tile, to call.out.
   void (*attend)(const AttentionCall& call, const AttentionTile& tile);
-  /// One block of a tile: per query head_dim sums, then the largest score, then the sum of probabilities.
+  /// One block of a tile: per query value_dim sums, then the largest score, then the sum of probabilities.
   void (*attend_block)(const AttentionCall& call, const AttentionTile& tile, int64_t block, float* partial);
   /// Merges the blocks' results in block order, to call.out. Block b is at partials + b * PartialFloats.
   void (*merge_blocks)(const AttentionCall& call, const AttentionTile& tile, const float* partials);

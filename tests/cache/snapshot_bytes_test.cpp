@@ -172,7 +172,7 @@ TEST_P(SnapshotBytesTest, AbsurdNumbersWithAValidChecksumAreRefusedOrHarmless) {
 }
 
 TEST_P(SnapshotBytesTest, RefusesOtherVersionsByName) {
-  for (const char version : {0, 1, 4}) {  // 1: a different byte order
+  for (const char version : {0, 1, 6}) {  // 1: a different byte order
     std::string other = header_;
     other[8] = version;
     Reseal(other);
@@ -227,6 +227,56 @@ TEST_P(SnapshotBytesTest, EveryChunkOfTheStateIsVerified) {
       EXPECT_TRUE(!attached.ok() || *snapshot_.chunks()[i].hash == *snapshot_.chunks()[other].hash);
     }
   }
+}
+
+/// The header of a cache of two layers.
+std::string HeaderOf(const KvShape& shape) {
+  const std::unique_ptr<Backend> backend = std::move(*MakeCpuBackend({.threads = 1}));
+  auto slab = backend->Allocate(static_cast<size_t>(shape.slab_bytes()));
+  KvCache cache(shape, slab->data());
+  cache.Reset({1, 8, Eviction::kTurn});
+  cache.ring().Append(3);
+  Snapshot snapshot = Snapshot::Capture(cache, *backend, {}, std::vector<int32_t>{1, 20, 21}, 0);
+  snapshot.Seal();
+  return snapshot.EncodeHeader();
+}
+
+TEST(SnapshotLayersTest, ReturnInAHeaderOfTheirVersion) {
+  KvShape latent{2, 1, 24, DType::kF16, 1, 1}, varied{2, 2, 16, DType::kF16, 1, 1};
+  latent.latent_dim = 16;
+  varied.varied = {{2, 8}, {1, 16}};
+  for (const KvShape& shape : {latent, varied}) {
+    std::string header = HeaderOf(shape);
+    EXPECT_EQ(header[8], 4);
+    const auto read = Snapshot::DecodeHeader(Bytes(header));
+    ASSERT_TRUE(read.ok()) << read.status().ToString();
+    EXPECT_TRUE(read->CheckFits({}, shape).ok());
+    EXPECT_EQ(read->header().tile_bytes(), shape.tile_bytes());
+    KvShape other = shape;
+    other.latent_dim = shape.latent_dim == 0 ? 8 : 0;
+    EXPECT_EQ(read->CheckFits({}, other).code(), StatusCode::kMismatch);
+    other = shape;
+    other.varied = {{2, 8}, {2, 16}};
+    EXPECT_EQ(read->CheckFits({}, other).code(), StatusCode::kMismatch);
+  }
+}
+
+TEST(SnapshotLayersTest, ImpossibleOnesAreRefused) {
+  KvShape shape{2, 2, 16, DType::kF16, 1, 1};
+  shape.varied = {{2, 8}, {1, 16}};
+  const std::string header = HeaderOf(shape);
+  constexpr size_t kLatent = 180, kCount = 188, kHeads = 196, kSize = 204;  // after three tokens
+  const auto refused = [&](size_t at, int64_t value) {
+    std::string forged = header;
+    std::memcpy(forged.data() + at, &value, 8);
+    Reseal(forged);
+    return Snapshot::DecodeHeader(Bytes(forged)).status().code() == StatusCode::kCorruption;
+  };
+  for (const int64_t value : {-1, 9, 17}) EXPECT_TRUE(refused(kLatent, value)) << value;
+  for (const int64_t value : {0, 1, 3, -1, 1 << 30}) EXPECT_TRUE(refused(kCount, value)) << value;
+  for (const int64_t value : {0, -1, 4097}) EXPECT_TRUE(refused(kHeads, value)) << value;
+  for (const int64_t value : {0, -1, 65537}) EXPECT_TRUE(refused(kSize, value)) << value;
+  EXPECT_FALSE(refused(kSize, 8));
 }
 
 TEST(SnapshotExampleTest, OutputMatchesTheDocumentedExample) {

@@ -40,6 +40,13 @@ VISION = dict(hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_att
 QWEN3_VISION = dict(depth=1, hidden_size=16, intermediate_size=16, num_heads=1, out_hidden_size=32, patch_size=4,
                     num_position_embeddings=16, deepstack_visual_indexes=[0])
 
+MLA = dict(SMALL, num_key_value_heads=4, q_lora_rank=20, kv_lora_rank=32, qk_nope_head_dim=12, qk_rope_head_dim=8,
+           v_head_dim=16)
+DEEPSEEK = dict(n_routed_experts=8, num_experts_per_tok=3, moe_intermediate_size=12, n_shared_experts=2, n_group=4,
+                topk_group=2, first_k_dense_replace=1)
+GEMMA4 = dict(GROUPED, head_dim=16, global_head_dim=32, sliding_window=12, intermediate_size=32)
+YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=16.0, original_max_position_embeddings=16, beta_fast=32.0,
+            beta_slow=1.0)
 # Recurrent layers with decays from strong to hardly any; a value head serves half of a key head.
 DELTA = dict(GROUPED, head_dim=16, num_hidden_layers=3, linear_num_key_heads=2, linear_num_value_heads=4,
              linear_key_head_dim=8, linear_value_head_dim=16, linear_conv_kernel_dim=4,
@@ -198,20 +205,61 @@ FAMILIES = {
         layers_block_type=["mamba", "moe", "attention", "mlp", "mamba"])),
     "lfm2_biases": ("Lfm2", dict(GROUPED, layer_types=["conv", "full_attention"], conv_bias=True,
                                  block_auto_adjust_ff_dim=False)),
+    "deepseek_v2": ("DeepseekV2", dict(
+        MLA | DEEPSEEK, q_lora_rank=None, num_hidden_layers=3, topk_method="group_limited_greedy",
+        routed_scaling_factor=1.5, rope_parameters=dict(YARN, mscale=0.707, mscale_all_dim=0.707))),
+    "deepseek_v3": ("DeepseekV3", dict(
+        MLA | DEEPSEEK, num_hidden_layers=3, routed_scaling_factor=2.5,
+        rope_parameters=dict(YARN, mscale=1.0, mscale_all_dim=1.0))),
+    "glm4_moe_lite": ("Glm4MoeLite", dict(
+        MLA | DEEPSEEK, n_group=1, topk_group=1, routed_scaling_factor=1.8, rms_norm_eps=1e-5,
+        mlp_layer_types=["dense", "sparse"])),
+    "mistral4": ("Mistral3ForConditionalGeneration", dict(
+        text_config=dict(MLA | DEEPSEEK, model_type="mistral4", first_k_dense_replace=0, rope_parameters=dict(
+            YARN, mscale=1.0, mscale_all_dim=1.0, llama_4_scaling_beta=0.3)),
+        vision_config=dict(VISION, model_type="pixtral"))),
+    "kimi_k25": ("Kimi_K25ForConditionalGeneration", dict(
+        text_config=dict(MLA | DEEPSEEK, model_type="deepseek_v3", n_group=1, topk_group=1, rope_parameters=dict(
+            YARN, mscale=1.0, mscale_all_dim=1.0)),
+        vision_config=dict(hidden_size=32, intermediate_size=16, num_hidden_layers=1, num_attention_heads=1,
+                           patch_size=4, pos_emb_height=2, pos_emb_width=2), projection_hidden_size=16,
+        tie_word_embeddings=False)),
+    "gemma4": ("Gemma4", dict(
+        GEMMA4, num_hidden_layers=6, hidden_size_per_layer_input=8, vocab_size_per_layer_input=VOCAB,
+        num_kv_shared_layers=3, use_double_wide_mlp=True, final_logit_softcapping=4.0,
+        layer_types=layers("sliding", "full", "sliding", "sliding", "sliding", "full"))),
+    "gemma4_moe": ("Gemma4", dict(
+        GEMMA4, num_hidden_layers=3, hidden_size_per_layer_input=0, num_global_key_value_heads=1,
+        attention_k_eq_v=True, enable_moe_block=True, num_experts=6, top_k_experts=2, moe_intermediate_size=24,
+        layer_types=layers("sliding", "sliding", "full"))),
+    "gemma4_wrapper": ("Gemma4ForConditionalGeneration", dict(
+        text_config=dict(GEMMA4, num_hidden_layers=2, hidden_size_per_layer_input=0, attention_k_eq_v=True,
+                         layer_types=layers("sliding", "full")),
+        vision_config=dict(hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=1,
+                           num_key_value_heads=1, head_dim=16, global_head_dim=16, patch_size=4,
+                           position_embedding_size=16))),
+    "gemma4_unified_text": ("Gemma4Unified", dict(
+        GEMMA4, num_hidden_layers=6, num_global_key_value_heads=1, attention_k_eq_v=True)),
 }
 RECURRENT = {"lfm2_biases", "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "qwen3_5", "qwen3_5_moe", "lfm2", "lfm2_moe",
              "granitemoehybrid", "granitemoehybrid_dense", "nemotron_h"}  # more than two chunks of ids
 LONGER_IDS = [(i * i * 7 + i * 13 + 5) % VOCAB for i in range(150)]
+# Families whose place in the list is not their seed.
+SEEDS = {"deepseek_v2": 154, "deepseek_v3": 155, "glm4_moe_lite": 156, "mistral4": 157, "kimi_k25": 158, "gemma4": 160,
+         "gemma4_moe": 161, "gemma4_wrapper": 162, "gemma4_unified_text": 163}
 FLOAT32 = {"xglm"}  # its mask value overflows in a float64 run
 SDPA = {"falcon_alibi"}  # the eager implementation of transformers 5.24 adds the slopes' biases twice
-TEXT_CONFIGS = {"Gemma3": "Gemma3TextConfig", "Qwen3_5": "Qwen3_5TextConfig", "Qwen3_5Moe": "Qwen3_5MoeTextConfig"}
+TEXT_CONFIGS = {"Gemma3": "Gemma3TextConfig", "Gemma4": "Gemma4TextConfig",
+                "Gemma4Unified": "Gemma4UnifiedTextConfig", "Qwen3_5": "Qwen3_5TextConfig",
+                "Qwen3_5Moe": "Qwen3_5MoeTextConfig"}
 
 
 def fill(model, seed):
     """Random weights, exact in float16: matrices preserve the scale of their input, queries and keys are sharpened,
     norms are around the identity."""
     generator = torch.Generator().manual_seed(seed)
-    centered = type(model).__name__.startswith(("Gemma", "Qwen3Next", "Qwen3_5"))
+    kind = type(model).__name__
+    centered = kind.startswith(("Gemma", "Qwen3Next", "Qwen3_5")) and not kind.startswith("Gemma4")
     for name, tensor in model.state_dict().items():
         noise = torch.randn(tensor.shape, generator=generator, dtype=torch.float64)
         if tensor.ndim == 0:  # a constant
@@ -228,11 +276,18 @@ def fill(model, seed):
             value = 0.3 * noise
         else:
             inputs = tensor.shape[1] if "GptOss" in type(model).__name__ and tensor.ndim == 3 else tensor.shape[-1]
-            sharp = any(part in name for part in ("q_proj", "k_proj", "qkv", "query_key_value", "c_attn"))
+            sharp = any(part in name for part in ("q_proj", "k_proj", "qkv", "query_key_value", "c_attn", "q_b_proj"))
             value = noise * (1.6 if sharp else 1.0) / np.sqrt(inputs)
         tensor.copy_(value.half())
     model.tie_weights()
     return model.eval()
+
+
+def rename_layers(path):
+    """transformers 5.24 saves a wrapper's text layers under the name of its vision layers."""
+    tensors = {key.replace("language_model.model.blocks.", "language_model.model.layers."): value
+               for key, value in load_file(path).items()}
+    save_file(tensors, path, metadata={"format": "pt"})
 
 
 def transpose_experts(path):
@@ -286,7 +341,8 @@ GGUF_FAMILIES = {
     "stablelm": "stablelm", "olmo2": "olmo2", "granite": "granite", "mixtral": "llama", "qwen2_moe": "qwen2moe",
     "qwen3_moe": "qwen3moe", "granitemoe": "granitemoe", "cohere2": "cohere2", "gpt_bigcode": "starcoder",
     "gpt_oss": "gpt-oss", "smollm3_fourth": "smollm3", "qwen3_next": "qwen3next", "qwen3_5_text": "qwen35",
-    "qwen3_5_moe_text": "qwen35moe", "lfm2": "lfm2", "lfm2_moe": "lfm2moe"}
+    "qwen3_5_moe_text": "qwen35moe", "lfm2": "lfm2", "lfm2_moe": "lfm2moe", "deepseek_v2": "deepseek2",
+    "deepseek_v3": "deepseek2", "gemma4": "gemma4", "gemma4_moe": "gemma4"}
 
 
 def in_blocks(rows, heads, kv_heads):
@@ -340,6 +396,13 @@ def delta_net(key, value, config, tiles):
     return {key.replace("dt_bias", "dt_proj.bias"): value}
 
 
+def latent_parts(key, value, config):
+    """One matrix for queries [latent, plain] and one for values, each by heads."""
+    heads = value.reshape(config.num_attention_heads, -1, config.kv_lora_rank)
+    keys, values = np.split(heads, [config.qk_nope_head_dim], axis=1)
+    return {key.replace("kv_b_proj", "k_b_proj"): keys.swapaxes(1, 2), key.replace("kv_b_proj", "v_b_proj"): values}
+
+
 def gguf_tensors(name, architecture, model):
     config = model.config
     heads, kv_heads = config.num_attention_heads, getattr(config, "num_key_value_heads", None)
@@ -352,21 +415,28 @@ def gguf_tensors(name, architecture, model):
             key = key.replace("block_sparse_moe.router", "mlp.gate").replace("block_sparse_moe", "mlp")
         if key in ("lm_head.weight", "embed_out.weight") and config.tie_word_embeddings:
             continue
-        centered = name.startswith("gemma") or architecture.startswith("qwen3") and hasattr(config, "linear_num_key_heads")
+        centered = name in ("gemma", "gemma2", "gemma3") or hasattr(config, "linear_num_key_heads")
         if centered and key.endswith("norm.weight") and "linear_attn" not in key:
             value = value + 1
         if "query_key_value" in key:
             value = in_blocks(value, heads, kv_heads)
         if architecture in ("llama", "granite", "granitemoe", "smollm3") and ("q_proj" in key or "k_proj" in key):
             value = interleaved(value, heads if "q_proj" in key else kv_heads)
+        key = key.replace("e_score_correction_bias", "e_score_correction.bias")
         parts = {key: value}
         if "linear_attn" in key:
             parts = delta_net(key, value, config, architecture != "qwen3next")
         if key.endswith("expert_bias"):
             parts = {key + ".bias": value}
-        if architecture == "gpt-oss" and "experts." in key:
+        if "kv_b_proj" in key:
+            parts = latent_parts(key, value, config)
+        elif architecture == "gpt-oss" and "experts." in key:
             parts = gpt_oss_experts(key, value)
-        elif "experts.gate_up_proj" in key:
+        elif architecture == "gemma4" and key.endswith(("router.scale", "router.per_expert_scale")):
+            part = "ffn_gate_inp.scale" if key.endswith("router.scale") else "ffn_down_exps.scale"
+            yield f"blk.{key.split('.')[2]}.{part}", value
+            continue
+        elif "experts.gate_up_proj" in key and architecture != "gemma4":
             half = value.shape[1] // 2
             parts = {key.replace("gate_up_proj", part): value[:, rows] for part, rows in
                      (("gate_proj", slice(0, half)), ("up_proj", slice(half, None)))}
@@ -374,12 +444,61 @@ def gguf_tensors(name, architecture, model):
             part = part if part.endswith((".weight", ".bias", "A_log")) else part + ".weight"
             suffixes = (".weight", ".bias")
             theirs = names.get_name(part, suffixes) or names.get_name(part.removeprefix("transformer."), suffixes)
-            yield theirs, np.ascontiguousarray(rows.squeeze())
+            yield theirs, np.atleast_1d(np.ascontiguousarray(rows.squeeze()))
+
+
+def add_latent(writer, config):
+    """The cached key and value, and (`_mla`) the expanded ones."""
+    writer.add_key_length(config.kv_lora_rank + config.qk_rope_head_dim)
+    writer.add_value_length(config.kv_lora_rank)
+    writer.add_key_length_mla(config.qk_nope_head_dim + config.qk_rope_head_dim)
+    writer.add_value_length_mla(config.v_head_dim)
+    if config.q_lora_rank is not None:
+        writer.add_q_lora_rank(config.q_lora_rank)
+    writer.add_kv_lora_rank(config.kv_lora_rank)
+    writer.add_leading_dense_block_count(config.first_k_dense_replace)
+    writer.add_expert_shared_count(config.n_shared_experts)
+    writer.add_expert_weights_scale(config.routed_scaling_factor)
+    writer.add_expert_weights_norm(config.norm_topk_prob)
+    writer.add_expert_group_count(config.n_group)
+    writer.add_expert_group_used_count(config.topk_group)
+    sigmoid = config.model_type == "deepseek_v3"
+    writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID if sigmoid else gguf.ExpertGatingFuncType.SOFTMAX)
+
+
+def add_gemma4(writer, config):
+    """Head sizes of both kinds of layers, and lists for those that differ by layer."""
+    sliding = [kind == "sliding_attention" for kind in config.layer_types]
+    by_layer = [config.per_layer_config[layer] for layer in range(config.num_hidden_layers)]
+    full = by_layer[sliding.index(False)]
+    writer.add_sliding_window_pattern(sliding)
+    writer.add_key_length(full.head_dim)
+    writer.add_value_length(full.head_dim)
+    writer.add_key_length_swa(config.head_dim)
+    writer.add_value_length_swa(config.head_dim)
+    writer.add_head_count_kv([layer.num_key_value_heads for layer in by_layer])
+    writer.add_shared_kv_layers(config.num_kv_shared_layers)
+    writer.add_embedding_length_per_layer_input(config.hidden_size_per_layer_input)
+    wide = config.num_hidden_layers - (config.num_kv_shared_layers if config.use_double_wide_mlp else 0)
+    widths = [config.intermediate_size * (2 if layer >= wide else 1) for layer in range(config.num_hidden_layers)]
+    writer.add_feed_forward_length(widths if len(set(widths)) > 1 else widths[0])
+    writer.add_expert_count(config.num_experts or 0)
+    writer.add_expert_used_count(config.top_k_experts or 0)
+    rope = config.rope_parameters
+    writer.add_rope_dimension_count(full.head_dim)
+    writer.add_rope_dimension_count_swa(config.head_dim)
+    writer.add_rope_freq_base(rope["full_attention"]["rope_theta"])
+    writer.add_rope_freq_base_swa(rope["sliding_attention"]["rope_theta"])
+    rotated = int(full.head_dim * rope["full_attention"]["partial_rotary_factor"] / 2)
+    factors = [1.0] * rotated + [1e30] * (full.head_dim // 2 - rotated)
+    writer.add_tensor("rope_freqs.weight", np.array(factors, np.float32))
 
 
 def write_gguf(path, name, architecture, model, blocks={}):
     """`blocks`: tensors stored in MXFP4."""
     config = model.config
+    if architecture == "gemma4":
+        config.allow_global_per_layer_attribute_access = True
     writer = gguf.GGUFWriter(path, architecture)
     get = lambda *keys: next((getattr(config, k) for k in keys if getattr(config, k, None) is not None), None)
     head_dim = get("head_dim") or config.hidden_size // config.num_attention_heads
@@ -388,29 +507,37 @@ def write_gguf(path, name, architecture, model, blocks={}):
     writer.add_block_count(config.num_hidden_layers)
     writer.add_context_length(get("max_position_embeddings", "seq_length", "max_seq_len") or 2048)
     writer.add_embedding_length(config.hidden_size)
-    width = get("intermediate_size", "ffn_hidden_size") or 4 * config.hidden_size
-    if architecture == "lfm2":
-        width = model.model.layers[0].feed_forward.w1.out_features
-    if architecture != "qwen35moe":
+    if architecture == "gemma4":
+        add_gemma4(writer, config)
+    elif architecture != "qwen35moe":
+        width = get("intermediate_size", "ffn_hidden_size") or 4 * config.hidden_size
+        if architecture == "lfm2":
+            width = model.model.layers[0].feed_forward.w1.out_features
         writer.add_feed_forward_length(width)
     writer.add_head_count(config.num_attention_heads)
     one = 1 if get("multi_query") else None
-    kv_heads = get("num_key_value_heads", "num_kv_heads") or one or config.num_attention_heads
+    if get("kv_lora_rank"):
+        one = 1
+    kv_heads = one or get("num_key_value_heads", "num_kv_heads") or config.num_attention_heads
     if architecture.startswith("lfm2"):
         kv_heads = [0 if kind == "conv" else kv_heads for kind in config.layer_types]
-    writer.add_head_count_kv(kv_heads)
-    if architecture in ("gemma", "gemma2", "gemma3", "qwen3moe", "gpt-oss", "qwen3next", "qwen35", "qwen35moe"):
+    if architecture != "gemma4":
+        writer.add_head_count_kv(kv_heads)
+    if architecture == "deepseek2":
+        add_latent(writer, config)
+    elif architecture in ("gemma", "gemma2", "gemma3", "qwen3moe", "gpt-oss", "qwen3next", "qwen35", "qwen35moe"):
         writer.add_key_length(head_dim)
         writer.add_value_length(head_dim)
     put(writer.add_layer_norm_rms_eps, get("rms_norm_eps", "norm_eps") if architecture.startswith("lfm2") else
         get("rms_norm_eps"))
     put(writer.add_layer_norm_eps, get("layer_norm_eps", "layer_norm_epsilon", "norm_epsilon"))
-    put(writer.add_sliding_window, get("sliding_window") if name in ("gemma2", "gemma3", "phi3", "starcoder2", "cohere2",
+    put(writer.add_sliding_window, get("sliding_window") if name in ("gemma2", "gemma3", "phi3", "starcoder2", "cohere2", "gemma4", "gemma4_moe",
                                                                               "gpt_oss") else None)
     put(writer.add_attn_logit_softcapping, get("attn_logit_softcapping"))
     put(writer.add_final_logit_softcapping, get("final_logit_softcapping"))
-    put(writer.add_expert_count, get("num_local_experts", "num_experts"))
-    put(writer.add_expert_used_count, get("num_experts_per_tok"))
+    if architecture != "gemma4":
+        put(writer.add_expert_count, get("num_local_experts", "num_experts", "n_routed_experts"))
+        put(writer.add_expert_used_count, get("num_experts_per_tok"))
     put(writer.add_expert_feed_forward_length, get("moe_intermediate_size"))
     put(writer.add_expert_shared_feed_forward_length, get("shared_expert_intermediate_size"))
     put(writer.add_embedding_scale, get("embedding_multiplier"))
@@ -432,9 +559,9 @@ def write_gguf(path, name, architecture, model, blocks={}):
     if architecture == "mpt":
         writer.add_max_alibi_bias(config.attn_config.alibi_bias_max)
     rope = get("rope_parameters")
-    if rope is not None:
+    if rope is not None and architecture != "gemma4":
         rope = rope.get("full_attention", rope)
-        writer.add_rope_dimension_count(int(head_dim * rope.get("partial_rotary_factor", 1)))
+        writer.add_rope_dimension_count(get("qk_rope_head_dim") or int(head_dim * rope.get("partial_rotary_factor", 1)))
         writer.add_rope_freq_base(rope["rope_theta"])
         if rope["rope_type"] == "linear":
             writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
@@ -443,6 +570,7 @@ def write_gguf(path, name, architecture, model, blocks={}):
             writer.add_rope_scaling_type(gguf.RopeScalingType.YARN)
             writer.add_rope_scaling_factor(rope["factor"])
             writer.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
+            put(writer.add_rope_scaling_yarn_log_mul, rope.get("mscale_all_dim") and 0.1 * rope["mscale_all_dim"])
         if rope["rope_type"] == "longrope":
             original = rope["original_max_position_embeddings"]
             stretch = config.max_position_embeddings / original
@@ -468,7 +596,7 @@ def main(out, names):
             continue
         folder = out / name
         shutil.rmtree(folder, ignore_errors=True)
-        model = make(name, seed + 100)
+        model = make(name, SEEDS.get(name, seed + 100))
         model = model.float() if name in FLOAT32 else model.double()
         with torch.no_grad():
             logits = model(torch.tensor([LONGER_IDS if name in RECURRENT else IDS])).logits[0].float().numpy()
@@ -479,6 +607,8 @@ def main(out, names):
         (folder / "generation_config.json").unlink(missing_ok=True)
         if name == "qwen3_vl_moe":
             transpose_experts(folder / "model.safetensors")
+        if name == "kimi_k25":
+            rename_layers(folder / "model.safetensors")
         if name == "qwen3_5_moe":
             join_experts(folder / "model.safetensors")
         if name in ("qwen3_next", "qwen3_5"):

@@ -17,8 +17,8 @@ std::vector<double> Rotated(const AttentionCase& c, const float* x, int64_t p) {
   if (c.pairs == RopePairs::kNone) return y;
   for (int64_t j = 0; j < c.rotary / 2; ++j) {
     const bool adjacent = c.pairs == RopePairs::kAdjacent;
-    const size_t a = static_cast<size_t>(adjacent ? 2 * j : j),
-                 b = static_cast<size_t>(adjacent ? 2 * j + 1 : j + c.rotary / 2);
+    const size_t a = static_cast<size_t>(c.first_rotary() + (adjacent ? 2 * j : j)),
+                 b = static_cast<size_t>(c.first_rotary() + (adjacent ? 2 * j + 1 : j + c.rotary / 2));
     const double angle = static_cast<double>(p) * InverseFrequency(c, j), cosine = std::cos(angle),
                  sine = std::sin(angle);
     y[a] = x[a] * cosine - x[b] * sine;
@@ -42,6 +42,10 @@ void PoisonElements(const AttentionCase& c, const KvShape& shape, int64_t next, 
       if (live) continue;
       for (int64_t g = 0; g < c.kv_heads; ++g) {
         E* keys = reinterpret_cast<E*>(slab + shape.TileOffset(0, tile, g));
+        if (c.latent_dim > 0) {
+          std::fill_n(keys + lane * c.head_dim, c.head_dim, nan);
+          continue;
+        }
         E* values = reinterpret_cast<E*>(slab + shape.TileOffset(0, tile, g) + shape.half_tile_bytes());
         for (int64_t d = 0; d < c.head_dim; ++d) keys[16 * d + lane] = values[lane * c.head_dim + d] = nan;
       }
@@ -77,7 +81,8 @@ KvShape AttentionCase::Shape(int64_t chunk, int64_t layers) const {
           .head_dim = head_dim,
           .dtype = kv_dtype,
           .pinned_tiles = (pinned + 15) / 16,
-          .ring_tiles = RingRows(chunk) / 16};
+          .ring_tiles = RingRows(chunk) / 16,
+          .latent_dim = latent_dim};
 }
 
 std::vector<float> AttentionCase::Qkv() const {
@@ -91,7 +96,7 @@ std::vector<double> DenseAttention(const AttentionCase& c) {
   const auto cached = [&](double x) {
     return c.kv_dtype == DType::kF8E4M3 ? E4M3ToFloat(FloatToE4M3(static_cast<float>(x))) : x;
   };
-  std::vector<double> out(static_cast<size_t>(c.length * c.heads * c.head_dim), 0.0);
+  std::vector<double> out(static_cast<size_t>(c.length * c.heads * c.value_dim()), 0.0);
   for (int64_t h = 0; h < c.heads; ++h) {
     const int64_t g = h / (c.heads / c.kv_heads);
     std::vector<std::vector<double>> keys;
@@ -122,9 +127,10 @@ std::vector<double> DenseAttention(const AttentionCase& c) {
       if (!c.sinks.empty()) sum = std::exp(c.sinks[static_cast<size_t>(h)] - largest);
       for (const auto& [p, score] : scores) sum += std::exp(score - largest);
       for (const auto& [p, score] : scores) {
-        const float* value = &qkv[static_cast<size_t>(p * c.width() + (c.heads + c.kv_heads + g) * c.head_dim)];
-        for (int64_t d = 0; d < c.head_dim; ++d) {
-          out[static_cast<size_t>((t * c.heads + h) * c.head_dim + d)] +=
+        const int64_t first = c.heads + g + (c.latent_dim > 0 ? 0 : c.kv_heads);
+        const float* value = &qkv[static_cast<size_t>(p * c.width() + first * c.head_dim)];
+        for (int64_t d = 0; d < c.value_dim(); ++d) {
+          out[static_cast<size_t>((t * c.heads + h) * c.value_dim() + d)] +=
               std::exp(score - largest) / sum * cached(value[d]);
         }
       }
@@ -152,7 +158,7 @@ std::vector<float> RingAttention(Backend& backend, const AttentionCase& c, int64
   if (ring_rows > 0) sized.ring_rows = ring_rows;
   const KvShape shape = sized.Shape(chunk);
   Buffer slab = std::move(backend.Allocate(static_cast<size_t>(shape.slab_bytes())).value());
-  std::vector<float> qkv = c.Qkv(), out(static_cast<size_t>(c.length * c.heads * c.head_dim));
+  std::vector<float> qkv = c.Qkv(), out(static_cast<size_t>(c.length * c.heads * c.value_dim()));
   for (int64_t t = 0; t < c.length; t += chunk) {
     const int64_t rows = std::min(chunk, c.length - t);
     if (poison) PoisonSlab(c, shape, t, static_cast<uint8_t*>(slab.data()));
@@ -166,11 +172,12 @@ std::vector<float> RingAttention(Backend& backend, const AttentionCase& c, int64
                                    .first_live = first_live.data(),
                                    .slab = slab.data()};
     backend.Attention({.qkv = AsTensor(qkv, c.length, c.width()).Rows(t, rows),
-                       .out = AsTensor(out, c.length, c.heads * c.head_dim).Rows(t, rows),
+                       .out = AsTensor(out, c.length, c.heads * c.value_dim()).Rows(t, rows),
                        .layer = 0,
                        .shape = shape,
                        .heads = c.heads,
                        .rotary = c.rotary,
+                       .first_rotary = c.first_rotary(),
                        .pairs = c.pairs,
                        .angles = angles.angles(),
                        .scores = c.scores(),

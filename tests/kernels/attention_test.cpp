@@ -126,6 +126,45 @@ TEST_P(AttentionOnEachSet, MatchesDenseAttentionOverSeveralBlocks) {
   ExpectNear(RingAttention(*backend, c, 512), DenseAttention(c), Tolerance(c.kv_dtype));
 }
 
+AttentionCase LatentCase(int64_t rank, int64_t rotary, int64_t heads, DType dtype) {
+  return {.heads = heads,
+          .kv_heads = 1,
+          .head_dim = rank + rotary,
+          .rotary = rotary,
+          .kv_dtype = dtype,
+          .pinned = 5,
+          .memory = 60,
+          .slack = 7,
+          .length = 150,
+          .latent_dim = rank};
+}
+
+// Multi-head latent attention: values are a part of the keys.
+TEST_P(AttentionOnEachSet, LatentValuesMatchDenseAttention) {
+  auto backend = MakeBackend(GetParam(), 2), one = MakeBackend(GetParam(), 1), portable = MakeBackend("portable", 1);
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kF8E4M3}) {
+    for (const auto& [rank, rotary] : {std::pair<int64_t, int64_t>{16, 8}, {48, 6}, {512, 64}}) {
+      const AttentionCase c = LatentCase(rank, rotary, 14, dtype);
+      const std::vector<float> got = RingAttention(*backend, c, 16);
+      ExpectNear(got, DenseAttention(c), Tolerance(dtype));
+      EXPECT_EQ(RingAttention(*one, c, 1), got);
+      EXPECT_EQ(RingAttention(*backend, c, 200, true), got) << "poisoned";
+      if (rank == 512) continue;  // portable code is slow
+      EXPECT_EQ(RingAttention(*portable, c, 33), got);
+    }
+  }
+}
+
+// Over several key blocks, which threads divide.
+TEST_P(AttentionOnEachSet, LatentAttentionHasTheSameBitsForEveryThreadCount) {
+  auto one = MakeBackend(GetParam(), 1), three = MakeBackend(GetParam(), 3);
+  AttentionCase c = LatentCase(32, 8, 20, DType::kF16);
+  c.memory = 700, c.length = 900;
+  const std::vector<float> want = RingAttention(*one, c, 64);
+  EXPECT_EQ(RingAttention(*three, c, 1), want);
+  EXPECT_EQ(RingAttention(*three, c, 64, true, 1024), want);
+}
+
 AttentionCase BitCase(int64_t pinned, double wraps, bool grouped) {
   AttentionCase c{.heads = grouped ? 6 : 2,
                   .kv_heads = 2,

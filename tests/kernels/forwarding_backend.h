@@ -67,6 +67,8 @@ class ForwardingBackend : public Backend {
     inner_->LayerNorm(x, w, b, eps, y);
   }
   void Linear(const LinearArgs& args) override { inner_->Linear(args); }
+  void Scale(Tensor x, float factor) override { inner_->Scale(x, factor); }
+  void LinearHeads(const HeadsArgs& args) override { inner_->LinearHeads(args); }
   void AddLowRank(const LowRankArgs& args) override { inner_->AddLowRank(args); }
   void Attention(const AttentionArgs& args) override { inner_->Attention(args); }
   void MultiplyActivated(Tensor x, Activation activation, Tensor y) override {

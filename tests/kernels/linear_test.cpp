@@ -101,6 +101,39 @@ TEST_P(TypeAndSet, SameBitsForAnyRowsAndThreads) {
 }
 
 // Extreme integers: the largest products must not saturate anywhere.
+// A matrix per head gives the bits of a matrix alone; carried columns are copied.
+TEST_P(TypeAndSet, EveryHeadHasItsOwnMatrix) {
+  constexpr int64_t kHeads = 3, kOutputs = 32, kInputs = 256, kCarried = 5;
+  auto backend = MakeBackend(set(), 2);
+  const RandomWeight w = MakeRandomWeight(dtype(), kHeads * kOutputs, kInputs, 21);
+  const Weight weight = std::move(backend->LoadWeight(w.host()).value());
+  for (const int64_t rows : {1, 3, 70}) {
+    constexpr int64_t kIn = kHeads * (kInputs + kCarried), kOut = kHeads * (kOutputs + kCarried);
+    std::vector<float> x = RandomFloats(static_cast<size_t>(rows * kIn), 22);
+    std::vector<float> y(static_cast<size_t>(rows * kOut), -7.0f);
+    backend->LinearHeads({.x = AsTensor(x, rows, kIn),
+                          .weight = &weight,
+                          .heads = kHeads,
+                          .carried = kCarried,
+                          .y = AsTensor(y, rows, kOut)});
+    for (int64_t h = 0; h < kHeads; ++h) {
+      RandomWeight own{dtype(), kOutputs, kInputs, {}, {}};
+      const size_t bytes = w.bytes.size() / kHeads, first = static_cast<size_t>(h) * bytes;
+      own.bytes.assign(w.bytes.begin() + static_cast<std::ptrdiff_t>(first),
+                       w.bytes.begin() + static_cast<std::ptrdiff_t>(first + bytes));
+      std::vector<float> in, want, got;
+      for (int64_t r = 0; r < rows; ++r) {
+        const auto row = x.begin() + r * kIn + h * (kInputs + kCarried);
+        in.insert(in.end(), row, row + kInputs);
+        const auto out = y.begin() + r * kOut + h * (kOutputs + kCarried);
+        got.insert(got.end(), out, out + kOutputs);
+        EXPECT_TRUE(std::equal(row + kInputs, row + kInputs + kCarried, out + kOutputs));
+      }
+      EXPECT_EQ(got, RunLinear(*backend, own, in, rows)) << "head " << h << " of " << rows << " rows";
+    }
+  }
+}
+
 TEST_P(TypeAndSet, LargestIntegersStayExact) {
   auto backend = MakeBackend(set(), 1);
   for (const int fill : {0x00, 0x7f, 0x80, 0xff}) {

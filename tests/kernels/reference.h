@@ -69,8 +69,11 @@ struct AttentionCase {
   float soft_cap = 0;                // ScoreTraits
   std::vector<float> slopes, sinks;  // [heads], or none
   int64_t window = 0;
+  int64_t latent_dim = 0;  // KvShape::latent_dim; the rotated dimensions are the last ones
 
-  int64_t width() const { return (heads + 2 * kv_heads) * head_dim; }
+  int64_t width() const { return (heads + (latent_dim > 0 ? 1 : 2) * kv_heads) * head_dim; }
+  int64_t value_dim() const { return latent_dim > 0 ? latent_dim : head_dim; }
+  int64_t first_rotary() const { return latent_dim > 0 ? head_dim - rotary : 0; }
   float scale() const { return 1.0f / std::sqrt(static_cast<float>(head_dim)); }
   /// Borrowed; the memory is readable by a host backend.
   ScoreTraits scores() const {
@@ -86,7 +89,8 @@ struct AttentionCase {
   /// [length, width], exact in every type of activations
   std::vector<float> Qkv() const;
 };
-/// [length, heads * head_dim] in double. Keys and values are exact, except in an E4M3 cache, whose rounding is applied.
+/// [length, heads * value_dim] in double. Keys and values are exact, except in an E4M3 cache, whose rounding is
+/// applied.
 std::vector<double> DenseAttention(const AttentionCase& c);
 
 /// cos and sin rows of positions [first, first + rows) of a case, as the engine would pass them to the backend.

@@ -30,9 +30,10 @@ std::optional<AdaptedPart> PartOf(TensorRole role) {
 }
 
 int64_t FirstOutput(TensorRole role, const ModelSpec& own, int64_t layer) {
-  const int64_t queries = own.heads * own.head_dim, keys = own.kv_heads * own.head_dim;
-  if (role == TensorRole::kKey) return own.gate_columns() + queries;
-  if (role == TensorRole::kValue) return own.gate_columns() + queries + keys;
+  const auto [kv_heads, head_dim] = own.KvSizes(layer);
+  const int64_t queries = own.heads * head_dim, keys = kv_heads * head_dim;
+  if (role == TensorRole::kKey) return own.gate_columns(layer) + queries;
+  if (role == TensorRole::kValue) return own.gate_columns(layer) + queries + keys;
   return role == TensorRole::kUp && own.gated ? own.DenseColumns(layer) : 0;
 }
 

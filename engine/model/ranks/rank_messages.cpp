@@ -93,6 +93,7 @@ class CallReader {
     shape->dtype = in_.Enum(DType::kF8E4M3);
     const auto types = {DType::kF32, DType::kF16, DType::kBF16, DType::kF8E4M3};
     Require(std::ranges::find(types, shape->dtype) != types.end() && shape->ring_tiles > 0);
+    shape->latent_dim = own_.latent.rank;
     Require(shape->layers == own_.layers && shape->kv_heads == own_.kv_heads && shape->head_dim == own_.head_dim);
   }
 

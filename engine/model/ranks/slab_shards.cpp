@@ -135,7 +135,7 @@ CopyTicket SlabShards::Begin(const KvShape& shape, const void* slab, std::span<c
     CopyTicket ticket = 0;
     if (load || rank.saves) {
       const int64_t first =
-          rank.layers.begin * shape.layer_tile_bytes() + rank.kv_heads.begin * 2 * shape.half_tile_bytes();
+          rank.layers.begin * shape.layer_tile_bytes() + rank.kv_heads.begin * shape.HeadTileBytes(shape.head_dim);
       std::vector<SlabRun> own;
       for (const SlabRun& run : runs) {
         own.push_back({.offset = Share(r, run.offset),

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "kernels/formats/file_formats.h"
+
 namespace ringside {
 namespace {
 
@@ -68,6 +70,19 @@ std::vector<std::byte> RowsOf(const HostTensor& tensor, std::span<const int64_t>
   for (const int64_t row : rows) {
     const auto bytes = tensor.bytes.subspan(static_cast<size_t>(row) * row_bytes, row_bytes);
     out.insert(out.end(), bytes.begin(), bytes.end());
+  }
+  return out;
+}
+
+Result<std::vector<float>> TransposedHeads(const FileTensor& tensor, std::span<const int64_t> rows,
+                                           int64_t rows_of_head) {
+  RETURN_IF_ERROR(CheckWeight(tensor.data));
+  const int64_t cols = tensor.data.cols;
+  std::vector<float> out(rows.size() * static_cast<size_t>(cols)), row(static_cast<size_t>(cols));
+  for (int64_t i = 0; i < std::ssize(rows); ++i) {
+    ReadFileRow(tensor.data, rows[static_cast<size_t>(i)], row.data());
+    float* head = out.data() + i / rows_of_head * rows_of_head * cols;
+    for (int64_t c = 0; c < cols; ++c) head[c * rows_of_head + i % rows_of_head] = row[static_cast<size_t>(c)];
   }
   return out;
 }

@@ -102,11 +102,25 @@ void AddSpec(const ModelSpec& spec, Digest* digest) {
     }
   }
   if (!spec.router.plain() || spec.router_correction || spec.common_ffn > 0) {
+    if (spec.router.group_highest) digest->AddText("groups by their highest choice");
     for (const int64_t value : {int64_t{spec.router.sigmoid}, spec.router.groups, spec.router.groups_used,
                                 int64_t{spec.router_correction}, spec.common_ffn}) {
       digest->AddNumber(value);
     }
     digest->AddFloat(static_cast<double>(spec.router.scale));
+  }
+  if (spec.value_norm || spec.layer_inputs > 0 || spec.layer_scalar || spec.separate_experts) {
+    for (const int64_t value : {int64_t{spec.value_norm}, spec.layer_inputs, spec.layer_input_vocab,
+                                int64_t{spec.layer_scalar}, int64_t{spec.separate_experts}}) {
+      digest->AddNumber(value);
+    }
+  }
+  if (spec.latent.rank > 0) {
+    for (const int64_t value : {spec.latent.rank, spec.latent.query_rank, spec.latent.plain, spec.latent.value,
+                                int64_t{spec.latent.separate_parts}}) {
+      digest->AddNumber(value);
+    }
+    digest->AddFloat(static_cast<double>(spec.latent.norm_eps));
   }
   if (spec.position_scale != 0) {
     digest->AddFloat(static_cast<double>(spec.position_scale));
@@ -131,6 +145,13 @@ void AddSpec(const ModelSpec& spec, Digest* digest) {
     if (spec.Layer(layer).dense_ffn > 0) digest->AddNumber(spec.Layer(layer).dense_ffn);
     digest->AddNumber(spec.Layer(layer).window);
     digest->AddNumber(spec.Layer(layer).rotation);
+    const auto [kv_heads, head_dim] = spec.KvSizes(layer);
+    const bool usual = kv_heads == spec.kv_heads && head_dim == spec.head_dim && spec.OwnsKeys(layer);
+    if (usual && !spec.Layer(layer).keys_are_values) continue;
+    for (const int64_t value :
+         {kv_heads, head_dim, spec.Layer(layer).keys_of, int64_t{spec.Layer(layer).keys_are_values}}) {
+      digest->AddNumber(value);
+    }
   }
   for (const Rotation& rotation : spec.rotations) {
     digest->AddFloat(rotation.magnitude);

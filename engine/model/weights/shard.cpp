@@ -48,11 +48,7 @@ Result<std::vector<Shard>> MakeShards(const ModelSpec& spec, const RankLayout& l
   };
   if (ranks < 1 || ranks > spec.heads) return refuse(spec.heads, "heads");
   if (ranks > 1) RETURN_IF_ERROR(CheckShares(spec));
-  if (layout.stages > 1 && (spec.encoder_layers > 0 || spec.recurrent())) {
-    return InvalidArgument(fmt::format("the model has {}, which stages cannot share",
-                                       spec.recurrent() ? "recurrent layers" : "an encoder"),
-                           "pipeline_parallel_size");
-  }
+  if (layout.stages > 1) RETURN_IF_ERROR(CheckStages(spec));
   if (ranks > spec.ffn) return refuse(spec.ffn, "columns of the MLP");
   if (ranks > spec.vocab) return refuse(spec.vocab, "tokens");
   if (layout.stages < 1 || layout.stages > spec.layers) {

@@ -123,6 +123,10 @@ class Loader {
                       .data = {DType::kF32, spec_.trained_context, spec_.hidden, std::as_bytes(std::span(table))}};
       RETURN_IF_ERROR(LoadMatrix({.role = TensorRole::kPositions, .name = made.name}, made, &weights_.positions));
     }
+    if (spec_.value_norm) {
+      const int64_t size = spec_.Widest(&ModelSpec::attended_columns) / spec_.heads;
+      RETURN_IF_ERROR(Upload(std::vector<float>(static_cast<size_t>(size), 1.0f), &weights_.ones));
+    }
     const std::vector<float> slopes = spec_.AlibiSlopes();
     if (!slopes.empty()) {
       const auto own =
@@ -271,7 +275,8 @@ class Loader {
   }
 
   static bool IsTable(TensorRole role) {
-    return role == TensorRole::kEmbedding || role == TensorRole::kHead || role == TensorRole::kPositions;
+    return role == TensorRole::kEmbedding || role == TensorRole::kHead || role == TensorRole::kPositions ||
+           role == TensorRole::kLayerInputTable;
   }
 
   RandomMatrix DummyMatrix(const PlannedTensor& planned, const FileTensor& tensor) const {
@@ -381,6 +386,49 @@ class Loader {
     }
     std::ranges::transform(product, values, product.begin(), std::multiplies());
     return Upload(product, &layer.query_weights);
+  }
+  /// Splits a matrix [H (plain + value), rank] by heads into a part for keys, transposed, and one for values. Blocks of
+  /// quantized keys do not survive the transposition: these become float32.
+  Status LoadLatentUp(const FileTensor& tensor, LatentWeights& latent) {
+    const LatentAttention& sizes = spec_.latent;
+    const int64_t rows = sizes.plain + sizes.value;
+    if (IsDummy(tensor)) {
+      const auto make = [&](const char* part, int64_t outputs, int64_t inputs, Weight* weight) {
+        return Keep(tensor,
+                    backend_.MakeRandomWeight({.seed = SeedOf(*seed_, tensor.name + part),
+                                               .whole_cols = inputs,
+                                               .rows = {{0, spec_.heads * outputs}},
+                                               .cols = inputs}),
+                    weight);
+      };
+      RETURN_IF_ERROR(make(".k", sizes.rank, sizes.plain, &latent.key_up));
+      return make(".v", sizes.value, sizes.rank, &latent.value_up);
+    }
+    if (!tensor.data.order.empty()) {
+      return InvalidArgument(
+          fmt::format("tensor '{}': act-order columns (GPTQ desc_act) are not supported here", tensor.name));
+    }
+    std::vector<int64_t> of_keys, of_values;  // rows
+    for (int64_t row = 0; row < spec_.heads * rows; ++row) {
+      (row % rows < sizes.plain ? of_keys : of_values).push_back(row);
+    }
+    ASSIGN_OR_RETURN(const std::vector<float> keys, TransposedHeads(tensor, of_keys, sizes.plain));
+    RETURN_IF_ERROR(Keep(tensor,
+                         backend_.LoadWeight({.dtype = DType::kF32,
+                                              .rows = spec_.heads * sizes.rank,
+                                              .cols = sizes.plain,
+                                              .bytes = std::as_bytes(std::span(keys))}),
+                         &latent.key_up));
+    const std::vector<std::byte> values = RowsOf(tensor.data, of_values);
+    HostTensor host = tensor.data;
+    host.rows = std::ssize(of_values), host.bytes = values;
+    return Keep(tensor, backend_.LoadWeight(host), &latent.value_up);
+  }
+  Status Scalar(const FileTensor& tensor, float* value) {
+    if (IsDummy(tensor)) return Status::Ok();
+    ASSIGN_OR_RETURN(const std::vector<float> values, ValuesOf(tensor));
+    *value = values.front();
+    return Status::Ok();
   }
   /// offset + softplus of the stored value.
   Status XieluSlope(const FileTensor& tensor, float offset, float* slope) {

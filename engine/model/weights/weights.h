@@ -32,6 +32,17 @@ struct ExpertWeights {
   Weight out;                      // [D, F]
 };
 
+/// Multi-head latent attention; see ModelSpec::latent.
+struct LatentWeights {
+  Weight query_down;        // [query rank, D]; empty without a latent of the queries
+  DeviceVector query_norm;  // [query rank]
+  Weight query;             // [H (plain + rotary), D or query rank]
+  Weight down;              // [rank + rotary, D]
+  DeviceVector norm;        // [rank]
+  Weight key_up;            // [H rank, plain]: transposed, so that it projects queries into the latent space
+  Weight value_up;          // [H value, rank]
+};
+
 /// A recurrent mixer (kernels/recurrence.h).
 struct RecurrentWeights {
   std::vector<Weight> in;                      // in the order of ModelSpec::recurrent_columns
@@ -40,6 +51,19 @@ struct RecurrentWeights {
   DeviceVector in_bias, out_bias;
   DeviceVector norm;  // of the result
   Weight out;         // [D, values]
+};
+
+/// Experts next to an MLP; see ModelSpec::separate_experts.
+struct SeparateExperts {
+  DeviceVector mlp_post_norm, experts_norm, experts_post_norm, router_norm;  // [D]
+  DeviceVector router_scales;                                                // [experts]
+};
+
+/// The model's part of per-layer inputs; see ModelSpec::layer_inputs.
+struct LayerInputWeights {
+  Weight table;       // [layer_input_vocab, L P]
+  Weight projection;  // [L P, D]
+  DeviceVector norm;  // [P]; includes a factor of sqrt(1 / 2)
 };
 
 /// One decoder block. Matrices are [outputs, inputs]; those with the same input are grouped, in output order.
@@ -51,14 +75,15 @@ struct LayerWeights {
   DeviceVector query_norm, key_norm;                 // [d], or over all heads of a row
   DeviceVector query_weights;                        // [d] AttentionArgs::query_weights
   DeviceVector sinks;                                // [H]
-  Weight attention_out;                              // [D, H d]
-  DeviceVector attention_out_bias;                   // [D]
-  DeviceVector attention_post_norm;                  // [D]
-  DeviceVector mlp_norm, mlp_norm_bias;              // [D]
-  std::vector<Weight> mlp_in;                        // gate, up; or up alone; in a mixture that of all rows, or none
-  DeviceVector mlp_in_bias;                          // [2F] or [F]
-  Weight mlp_out;                                    // [D, F]
-  DeviceVector mlp_out_bias;                         // [D]
+  LatentWeights latent;
+  Weight attention_out;                  // [D, H d]; d: of an expanded value
+  DeviceVector attention_out_bias;       // [D]
+  DeviceVector attention_post_norm;      // [D]
+  DeviceVector mlp_norm, mlp_norm_bias;  // [D]
+  std::vector<Weight> mlp_in;            // gate, up; or up alone; in a mixture that of all rows, or none
+  DeviceVector mlp_in_bias;              // [2F] or [F]
+  Weight mlp_out;                        // [D, F]
+  DeviceVector mlp_out_bias;             // [D]
   XieluParameters xielu;
   DeviceVector mlp_post_norm;                   // [D]
   std::vector<Weight> router;                   // [experts, D]; with a shared expert, also its row
@@ -66,6 +91,10 @@ struct LayerWeights {
   std::vector<ExpertWeights> experts;           // the shared one last
   std::vector<Expert> expert_list;              // the same, in the backend's form
   Buffer placed_experts;                        // Backend::PackExperts
+  SeparateExperts separate;
+  Weight input_gate, input_out;  // [P, D], [D, P]; of per-layer inputs
+  DeviceVector input_post_norm;  // [D]
+  float scalar = 1;              // ModelSpec::layer_scalar
   // Cross-attention to an encoder's rows, if there is one.
   DeviceVector cross_norm;         // [D]
   Weight cross_query;              // [H d, D]
@@ -91,6 +120,8 @@ struct Weights {
   DeviceVector slopes;                               // [H]; ALiBi only
   DeviceVector biases;                               // ScoreTraits::biases; T5 only
   EncoderWeights encoder;                            // no layers if there is none
+  LayerInputWeights layer_inputs;
+  DeviceVector ones;  // weights of a norm without any; [the largest head size]
   std::vector<LayerWeights> layers;
   bool tied_head = false;
   int64_t bytes = 0;          // all tensors, as stored on the device

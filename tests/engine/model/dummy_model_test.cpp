@@ -42,6 +42,20 @@ struct Made {
   Status status;
 };
 
+// One matrix of the file becomes two, of which one is transposed.
+TEST(DummyLatents, RunWithoutWeights) {
+  const std::string folder = ::testing::TempDir() + "/dummy_latent";
+  std::filesystem::create_directories(folder);
+  std::filesystem::copy_file(GoldenFolder("families/deepseek_v3") + "/config.json", folder + "/config.json",
+                             std::filesystem::copy_options::overwrite_existing);
+  const Made made(folder, 1), shared(folder, 2);
+  ASSERT_TRUE(made.model) << made.status.ToString();
+  OwnCache cache(*made.model, {0, 64, Eviction::kToken}, 7);
+  for (const float logit : RunAll(*made.model, cache.get(), ScatteredIds(20, 96), 7)) EXPECT_TRUE(std::isfinite(logit));
+  EXPECT_NE(shared.status.message().find("multi-head latent attention, which ranks cannot share"), std::string::npos);
+  std::filesystem::remove_all(folder);
+}
+
 TEST_P(DummyModel, IsTheSameForEveryNumberOfRanks) {
   const Made one(folder_, 1), two(folder_, 2);
   ASSERT_TRUE(one.model && two.model) << one.status.ToString() << two.status.ToString();

@@ -97,7 +97,7 @@ TEST(FamilyWrappers, ReadTheTextNetwork) {
 
 TEST(FamilyWrappers, RefuseAnUnknownTextNetworkByName) {
   for (const auto& [config, name] : std::initializer_list<std::pair<const char*, const char*>>{
-           {R"({"model_type": "mistral3", "text_config": {"model_type": "mistral4"}})", "mistral4"},
+           {R"({"model_type": "mistral3", "text_config": {"model_type": "mistral_large4"}})", "mistral_large4"},
            {R"({"model_type": "paligemma", "text_config": {"model_type": "gemma"}})", "paligemma"}}) {
     const auto refused = PlanOf(config);
     EXPECT_EQ(refused.status().code(), StatusCode::kInvalidArgument);
@@ -111,6 +111,49 @@ TEST(FamilyConfig, DraftLayersAreSkipped) {
   const auto plan = PlanOf(std::string((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>()));
   ASSERT_TRUE(plan.ok()) << plan.status().ToString();
   EXPECT_THAT(plan->skipped, ::testing::Contains("model.layers.3."));
+}
+
+// The last three layers read the keys of layers 2 and 1; the cache has three layers of two sizes.
+TEST(FamilyConfig, LayersShareKeysOfTheirKind) {
+  const Result<ModelSpec> spec = SpecWith("families/gemma4", "sliding_window", "sliding_window");
+  ASSERT_TRUE(spec.ok()) << spec.status().ToString();
+  EXPECT_EQ(spec->Layer(3).keys_of, 2);
+  EXPECT_EQ(spec->Layer(5).keys_of, 1);
+  EXPECT_EQ(spec->KvIndex(5), 1);
+  EXPECT_EQ(spec->attention_layers(), 3);
+  EXPECT_EQ(spec->varied_layers(), (std::vector<KvLayer>{{2, 16}, {2, 32}, {2, 16}}));
+  EXPECT_EQ(spec->DenseColumns(2), 32);
+  EXPECT_EQ(spec->DenseColumns(3), 64);
+  EXPECT_EQ(spec->rotations[0].inverse_frequencies.size(), 16U);
+  EXPECT_NE(spec->rotations[0].inverse_frequencies[3], 0);  // a quarter of the pairs is rotated
+  EXPECT_EQ(spec->rotations[0].inverse_frequencies[4], 0);
+}
+
+// No config.json has such layers, but a reader might make them.
+TEST(FamilyConfig, SharedKeysMustComeFromAnEarlierLayerOfTheSameSize) {
+  const Result<ModelSpec> sound = SpecWith("families/gemma4", "sliding_window", "sliding_window");
+  ASSERT_TRUE(sound.ok() && ValidateSpec(*sound).ok());
+  for (const int64_t source : {3, 4, 1, 5, 6, -2}) {  // itself; a sharing layer; another size; later; none
+    ModelSpec spec = *sound;
+    spec.layer_traits[source == 4 ? 5 : 3].keys_of = source;
+    const Status refused = ValidateSpec(spec);
+    EXPECT_NE(refused.message().find("cannot read the keys and values of layer"), std::string::npos) << source;
+  }
+}
+
+// A cached key is the latent and one rotated key, whatever a file's head sizes are. Scores are scaled as those of
+// expanded keys, with YaRN's magnitude squared.
+TEST(FamilyConfig, LatentKeysHaveOneHead) {
+  const Result<ModelSpec> spec =
+      SpecWith("families/deepseek_v3", "\"model_type\": \"deepseek_v3\"", "\"model_type\": \"kimi_k2\"");
+  ASSERT_TRUE(spec.ok()) << spec.status().ToString();
+  EXPECT_EQ(spec->kv_heads, 1);
+  EXPECT_EQ(spec->head_dim, 32 + 8);
+  EXPECT_EQ(spec->qkv_columns(), 5 * 40);
+  EXPECT_EQ(spec->latent.query_rank, 20);
+  const double magnitude = 0.1 * std::log(16.0) + 1;
+  EXPECT_FLOAT_EQ(spec->query_scale, static_cast<float>(magnitude * magnitude / std::sqrt(20.0)));
+  EXPECT_EQ(spec->rotations.front().magnitude, 1);
 }
 
 // Positions beyond the trained context count as its last one.
@@ -172,6 +215,46 @@ constexpr Hostile kHostile[] = {
     {"glm4_moe", R"("routed_scaling_factor": 2.5)", R"("routed_scaling_factor": -1)", "scale of expert weights is -1"},
     {"glm4_moe", R"("moe_intermediate_size": 12)", R"("moe_intermediate_size": 4611686018427387904)", "of width"},
     {"glm4_moe", R"("intermediate_size": 48)", R"("intermediate_size": 0)", "'intermediate_size' of dense layers is 0"},
+    {"deepseek_v3", R"("kv_lora_rank": 32)", R"("kv_lora_rank": -32)",
+     "latent attention with a part of -32 dimensions"},
+    {"deepseek_v3", R"("kv_lora_rank": 32)", R"("kv_lora_rank": null)", "'kv_lora_rank' is missing"},
+    {"deepseek_v3", R"("kv_lora_rank": 32)", R"("kv_lora_rank": 24)", "24 outputs per head, which is not a multiple"},
+    {"deepseek_v3", R"("kv_lora_rank": 32)", R"("kv_lora_rank": 1024)", "head size is 1032, not in 1 .. 576"},
+    {"deepseek_v3", R"("kv_lora_rank": 32)", R"("kv_lora_rank": 576)", "head size is 584, not in 1 .. 576"},
+    {"deepseek_v3", R"("v_head_dim": 16)", R"("v_head_dim": 12)", "12 outputs per head, which is not a multiple"},
+    {"deepseek_v3", R"("qk_rope_head_dim": 8)", R"("qk_rope_head_dim": 0)", "latent attention with a part of 0"},
+    {"deepseek_v3", R"("qk_rope_head_dim": 8)", R"("qk_rope_head_dim": 7)", "an odd number"},
+    {"deepseek_v3", R"("qk_nope_head_dim": 12)", R"("qk_nope_head_dim": 4611686018427387904)", "with a part of 46116"},
+    {"deepseek_v3", R"("q_lora_rank": 20)", R"("q_lora_rank": -20)", "rank of queries is -20"},
+    {"deepseek_v3", R"("attention_bias": false)", R"("attention_bias": true)", "'attention_bias' = true is not"},
+    {"deepseek_v3", R"("first_k_dense_replace": 1)", R"("first_k_dense_replace": 1, "moe_layer_freq": 2)",
+     "'moe_layer_freq' is 2"},
+    {"deepseek_v3", R"("first_k_dense_replace": 1)", R"("first_k_dense_replace": -1)", "'first_k_dense_replace' is -1"},
+    {"deepseek_v3", R"("first_k_dense_replace": 1)", R"("first_k_dense_replace": 1, "scoring_func": "softmax")",
+     "'scoring_func' 'softmax' is not supported"},
+    {"deepseek_v2", R"("topk_method": "group_limited_greedy")", R"("topk_method": "noaux_tc")",
+     "'topk_method' 'noaux_tc' is not supported"},
+    {"gemma4", R"("num_kv_shared_layers": 3)", R"("num_kv_shared_layers": 6)", "'num_kv_shared_layers' is 6 of 6"},
+    {"gemma4", R"("num_kv_shared_layers": 3)", R"("num_kv_shared_layers": -1)", "'num_kv_shared_layers' is -1"},
+    {"gemma4", R"("num_kv_shared_layers": 3)", R"("num_kv_shared_layers": 5)",
+     "layer 1 has no earlier layer to share keys with"},
+    {"gemma4", R"("head_dim": 32)", R"("head_dim": 34)", "others of its kind"},
+    {"gemma4_moe", R"("head_dim": 32)", R"("head_dim": 578)", "head size of a layer is 578, not in 0 .. 576"},
+    {"gemma4", R"("head_dim": 16)", R"("head_dim": -16)", "head size is -16"},
+    {"gemma4", R"("sliding_window": 12)", R"("sliding_window": 0)", "'sliding_window' is 0"},
+    {"gemma4", R"("hidden_size_per_layer_input": 8)", R"("hidden_size_per_layer_input": -8)",
+     "width of per-layer inputs is -8"},
+    {"gemma4", R"("vocab_size_per_layer_input": 96)", R"("vocab_size_per_layer_input": 0)",
+     "vocabulary size of per-layer inputs is 0"},
+    {"gemma4", R"("partial_rotary_factor": 0.25)", R"("partial_rotary_factor": -1)", "partial_rotary_factor' is -1"},
+    {"gemma4", R"("layer_types": [)", R"("layer_types": ["full_attention", )", "has more than 6 layers"},
+    {"gemma4", R"("layer_types": [)", R"("layer_types": [], "unused": [)", "'layer_types' of layer 0 is ''"},
+    {"gemma4", R"("use_bidirectional_attention": null)", R"("use_bidirectional_attention": "all")",
+     "'use_bidirectional_attention' 'all' is not supported"},
+    {"gemma4_moe", R"("num_key_value_heads": 1)", R"("num_key_value_heads": 3)", "layer 2 has 3 key and value heads"},
+    {"gemma4_moe", R"("top_k_experts": 2)", R"("top_k_experts": 7)", "number of experts used is 7"},
+    {"gemma4_moe", R"("num_experts": 6)", R"("num_experts": -6)", "number of experts is -6"},
+    {"mistral4", R"("first_k_dense_replace": 0)", R"("first_k_dense_replace": 1)", "dense layers are not supported"},
     {"minimax_m2", R"("num_hidden_layers": 2)", R"("num_hidden_layers": 1000000000000)", "number of layers is"},
     {"minimax_m2", R"("num_hidden_layers": 2)", R"("num_hidden_layers": 2, "attn_type_list": [1, 0])",
      "linear attention (layer 1) is not supported"},

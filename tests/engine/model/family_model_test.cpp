@@ -121,7 +121,7 @@ TEST(FamilyGguf, LogitsEqualTheReference) {
     OwnCache cache(**model, {0, std::max<int64_t>(64, std::ssize(ids)), Eviction::kToken}, 16);
     EXPECT_LT(RelativeError(RunAll(**model, cache.get(), ids, 16), want), 1e-4) << family;
   }
-  EXPECT_EQ(files, 26);
+  EXPECT_EQ(files, 30);
 }
 
 struct Shared {
@@ -141,7 +141,8 @@ struct Shared {
 TEST_P(FamilyModel, ShardsAcrossRanksOrIsRefused) {
   const Shared shared(FamilyFolder(GetParam()), {.tensor = 2});
   const ModelSpec& spec = model_->spec();
-  if (spec.experts > 0 || spec.norm_after || spec.qk_norm == QkNorm::kRows || spec.recurrent()) {
+  if (spec.latent.rank > 0 || spec.experts > 0 || spec.norm_after || spec.qk_norm == QkNorm::kRows ||
+      spec.recurrent()) {
     EXPECT_EQ(shared.status.code(), StatusCode::kInvalidArgument);
     EXPECT_NE(shared.status.message().find("which ranks cannot share"), std::string::npos) << shared.status.ToString();
     return;
@@ -154,8 +155,9 @@ TEST_P(FamilyModel, ShardsAcrossRanksOrIsRefused) {
 
 TEST_P(FamilyModel, IsTheSameInStages) {
   const Shared shared(FamilyFolder(GetParam()), {.stages = 2});
-  if (model_->spec().recurrent()) {
-    EXPECT_NE(shared.status.message().find("recurrent layers, which stages cannot share"), std::string::npos)
+  const ModelSpec& spec = model_->spec();
+  if (spec.recurrent() || !spec.varied_layers().empty() || spec.shares_keys()) {
+    EXPECT_NE(shared.status.message().find(", which stages cannot share"), std::string::npos)
         << shared.status.ToString();
     return;
   }

@@ -71,7 +71,16 @@ inline constexpr const char* kFamilies[] = {"mistral_window",
                                             "granitemoehybrid",
                                             "granitemoehybrid_dense",
                                             "nemotron_h",
-                                            "lfm2_biases"};
+                                            "lfm2_biases",
+                                            "deepseek_v2",
+                                            "deepseek_v3",
+                                            "glm4_moe_lite",
+                                            "mistral4",
+                                            "kimi_k25",
+                                            "gemma4",
+                                            "gemma4_moe",
+                                            "gemma4_wrapper",
+                                            "gemma4_unified_text"};
 
 /// Those with recurrent layers.
 inline constexpr const char* kRecurrentFamilies[] = {
@@ -98,7 +107,11 @@ inline const FamilyNeed kFamilyNeeds[] = {{"glm4_moe", "a sigmoid router"},
                                           {"lfm2_moe", "a sigmoid router"},
                                           {"granitemoehybrid", "Mamba-2 layers"},
                                           {"granitemoehybrid_dense", "Mamba-2 layers"},
-                                          {"nemotron_h", "a sigmoid router"}};
+                                          {"nemotron_h", "a sigmoid router"},
+                                          {"deepseek_v2", "multi-head latent attention"},
+                                          {"mistral4", "multi-head latent attention"},
+                                          {"gemma4", "attention heads that differ between layers"},
+                                          {"gemma4_moe", "attention heads that differ between layers"}};
 
 inline std::string FamilyFolder(const std::string& name) { return GoldenFolder("families/" + name); }
 

@@ -30,7 +30,7 @@ inline std::unique_ptr<Backend> MakeTestBackend(int threads = 1) {
 class OwnCache {
  public:
   OwnCache(const Model& model, const RingWindow& window, int64_t chunk, DType dtype = DType::kF32)
-      : shape_(ShapeFor(model.spec(), window, chunk, dtype)),
+      : shape_(ShapeFor(model.shape(), window, chunk, dtype)),
         slab_(MemoryFor(model.memory(), shape_)),
         cache_(shape_, slab_.data()) {
     cache_.Reset(window);
@@ -39,10 +39,12 @@ class OwnCache {
   KvCache* get() { return &cache_; }
 
  private:
-  static KvShape ShapeFor(const ModelSpec& spec, const RingWindow& window, int64_t chunk, DType dtype) {
-    KvShape shape = MakeKvShape(spec.attention_layers(), spec.kv_heads, spec.head_dim, dtype, window.pinned,
-                                window.memory_len, chunk);
-    shape.state = spec.state();
+  static KvShape ShapeFor(const NetworkShape& network, const RingWindow& window, int64_t chunk, DType dtype) {
+    KvShape shape =
+        MakeKvShape(network.layers, network.kv_heads, network.head_dim, dtype, window.pinned, window.memory_len, chunk);
+    shape.latent_dim = network.latent_dim;
+    shape.varied = network.varied;
+    shape.state = network.state;
     shape.state.slots = 3;
     return shape;
   }

@@ -1,0 +1,58 @@
+// Experts next to an MLP, and per-layer inputs, of a decoder (Gemma 3n and 4).
+#include <cmath>
+
+#include "engine/model/decoder.h"
+
+namespace ringside {
+
+// x + Norm(Norm(Mlp(Norm(x))) + Norm(Experts(Norm(x)))), where the router has a norm of x of its own.
+void Decoder::MlpAndExperts(const LayerWeights& w, int64_t layer) {
+  const SeparateExperts& separate = w.separate;
+  const Tensor hidden = MlpHidden(NormedStream(w.mlp_norm, w.mlp_norm_bias, normed_), w, layer);
+  const Tensor sum = part_.Rows(backend_, stream_.rows).value();
+  const Weight* weights[] = {&w.mlp_out};
+  backend_.Linear({.x = hidden, .weights = weights, .y = sum});
+  AddAdapted(hidden, layer, AdaptedPart::kMlpOut, sum);
+  Norm(sum, separate.mlp_post_norm, none_, sum);
+
+  const Tensor router = RouterLogits(NormedStream(separate.router_norm, none_, normed_), w);
+  const Tensor experts = experts_.Rows(backend_, stream_.rows).value();
+  Experts(NormedStream(separate.experts_norm, none_, normed_), router, w, experts, false);
+  Norm(experts, separate.experts_post_norm, none_, experts);
+  backend_.Add(experts, sum);
+  Norm(sum, w.mlp_post_norm, none_, sum);
+  backend_.Add(sum, stream_);
+}
+
+// (Embed(id) sqrt(P) + Norm(W x / sqrt(D))) / sqrt(2), where x is the embedding. A norm is invariant to a factor of its
+// input if its epsilon is divided by the factor's square.
+void Decoder::EmbedLayerInputs(std::span<const TokenId> ids) {
+  std::vector<TokenId> own(ids.begin(), ids.end());
+  for (TokenId& id : own) id = id < own_.layer_input_vocab ? id : 0;
+  const Tensor all = layer_inputs_.all.Rows(backend_, stream_.rows).value();
+  const Tensor projected = layer_inputs_.projected.Rows(backend_, stream_.rows).value();
+  const auto width = static_cast<float>(own_.layer_inputs);
+  backend_.Embed(weights_.layer_inputs.table, own, std::sqrt(width / 2), all);
+  const Weight* weights[] = {&weights_.layer_inputs.projection};
+  backend_.Linear({.x = stream_, .weights = weights, .y = projected});
+  backend_.RmsNormHeads(projected, own_.layers, weights_.layer_inputs.norm.data(),
+                        own_.norm_eps * static_cast<float>(own_.hidden));
+  backend_.Add(projected, all);
+}
+
+// x + Norm(W (activation(V x) * input))
+void Decoder::AddLayerInput(const LayerWeights& w, int64_t layer) {
+  const Tensor gate = layer_inputs_.gate.Rows(backend_, stream_.rows).value();
+  const Tensor all = layer_inputs_.all.Rows(backend_, stream_.rows).value();
+  const Weight* in[] = {&w.input_gate};
+  backend_.Linear({.x = stream_, .weights = in, .y = gate});
+  backend_.Activate(gate, own_.activation);
+  backend_.Gate(all.Columns(layer * own_.layer_inputs, own_.layer_inputs), GateKind::kIdentity, gate);
+  const Tensor sum = part_.Rows(backend_, stream_.rows).value();
+  const Weight* out[] = {&w.input_out};
+  backend_.Linear({.x = gate, .weights = out, .y = sum});
+  Norm(sum, w.input_post_norm, none_, sum);
+  backend_.Add(sum, stream_);
+}
+
+}  // namespace ringside
