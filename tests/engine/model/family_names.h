@@ -80,12 +80,14 @@ inline constexpr const char* kFamilies[] = {"mistral_window",
                                             "gemma4",
                                             "gemma4_moe",
                                             "gemma4_wrapper",
-                                            "gemma4_unified_text"};
+                                            "gemma4_unified_text",
+                                            "kimi_linear",
+                                            "olmo_hybrid"};
 
 /// Those with recurrent layers.
 inline constexpr const char* kRecurrentFamilies[] = {
-    "qwen3_next",  "qwen3_5_text",     "qwen3_5_moe_text",       "qwen3_5",   "qwen3_5_moe", "lfm2", "lfm2_moe",
-    "lfm2_biases", "granitemoehybrid", "granitemoehybrid_dense", "nemotron_h"};
+    "qwen3_next",  "qwen3_5_text",     "qwen3_5_moe_text",       "qwen3_5",    "qwen3_5_moe", "lfm2",       "lfm2_moe",
+    "lfm2_biases", "granitemoehybrid", "granitemoehybrid_dense", "nemotron_h", "kimi_linear", "olmo_hybrid"};
 
 /// Families that need an operation which not every device has, and what the refusal of another device names.
 struct FamilyNeed {
@@ -111,7 +113,9 @@ inline const FamilyNeed kFamilyNeeds[] = {{"glm4_moe", "a sigmoid router"},
                                           {"deepseek_v2", "multi-head latent attention"},
                                           {"mistral4", "multi-head latent attention"},
                                           {"gemma4", "attention heads that differ between layers"},
-                                          {"gemma4_moe", "attention heads that differ between layers"}};
+                                          {"gemma4_moe", "attention heads that differ between layers"},
+                                          {"kimi_linear", "multi-head latent attention"},
+                                          {"olmo_hybrid", "gated DeltaNet layers"}};
 
 inline std::string FamilyFolder(const std::string& name) { return GoldenFolder("families/" + name); }
 
