@@ -52,6 +52,7 @@ struct RecurrenceShape {
   int64_t key_size = 0, value_size = 0;    // value_size is a multiple of 16
   int64_t kernel = 0;                      // inputs of the convolution, the current one included
   int64_t width = 0;                       // channels of kConvolution
+  float largest_beta = 1;                  // b = largest_beta sigmoid(betas): 2 allows negative eigenvalues
   bool alternates = false;                 // value head h belongs to key head h % key_heads instead (llama.cpp's files)
 
   int64_t keys() const { return key_heads * key_size; }
@@ -105,11 +106,12 @@ struct RecurrenceArgs {
   RecurrenceWeights weights;
   Tensor x;      // [T, channels] inputs of the convolution
   Tensor rates;  // [T, decays]
-  Tensor betas;  // [T, value_heads], if it corrects: b = sigmoid(betas). Mamba-2: b = softplus(rates + rate_bias)
+  Tensor betas;  // [T, value_heads], if it corrects: b = largest_beta sigmoid(betas). Mamba-2: b = softplus(rates +
+                 // rate_bias)
   Tensor mixed;  // [T, mixed_columns()], workspace
   Tensor out;    // [T, values], or [T, channels] of kConvolution
-  int64_t layer = 0;                 // among the recurrent ones
-  KvShape shape;                     // its `state` has the sizes' layout
+  int64_t layer = 0;  // among the recurrent ones
+  KvShape shape;      // its `state` has the sizes' layout
   std::span<const AttentionSegment> segments;
   uint64_t step = 0;  // as in AttentionArgs
 };

@@ -29,6 +29,26 @@ constexpr TensorRule kJoinedExperts[] = {
     {TensorRole::kExpertDown, "layers.{}.mlp.experts.down_proj"},
 };
 
+// Layers with attention have output norms, the others input norms.
+constexpr TensorRule kOlmoHybrid[] = {
+    {TensorRole::kAttentionNorm, "layers.{}.attention_layer_norm.weight"},
+    {TensorRole::kRecurrentQuery, "layers.{}.linear_attn.q_proj.weight"},
+    {TensorRole::kRecurrentKey, "layers.{}.linear_attn.k_proj.weight"},
+    {TensorRole::kRecurrentValue, "layers.{}.linear_attn.v_proj.weight"},
+    {TensorRole::kRecurrentGate, "layers.{}.linear_attn.g_proj.weight"},
+    {TensorRole::kRecurrentBeta, "layers.{}.linear_attn.b_proj.weight"},
+    {TensorRole::kRecurrentRates, "layers.{}.linear_attn.a_proj.weight"},
+    {TensorRole::kQueryConvolution, "layers.{}.linear_attn.q_conv1d.weight"},
+    {TensorRole::kKeyConvolution, "layers.{}.linear_attn.k_conv1d.weight"},
+    {TensorRole::kValueConvolution, "layers.{}.linear_attn.v_conv1d.weight"},
+    {TensorRole::kRateBias, "layers.{}.linear_attn.dt_bias"},
+    {TensorRole::kRate, "layers.{}.linear_attn.A_log"},
+    {TensorRole::kRecurrentNorm, "layers.{}.linear_attn.o_norm.weight"},
+    {TensorRole::kRecurrentOut, "layers.{}.linear_attn.o_proj.weight"},
+};
+constexpr TensorRule kOlmoHybridNorms[] = {
+    {TensorRole::kMlpNorm, "layers.{}.feedforward_layer_norm.weight"},
+};
 constexpr TensorRule kLfm2[] = {
     {TensorRole::kFinalNorm, "embedding_norm.weight"},
     {TensorRole::kAttentionNorm, "layers.{}.operator_norm.weight"},
@@ -55,6 +75,27 @@ constexpr TensorRule kLfm2[] = {
 constexpr MixerName kLfm2Mixers[] = {{"conv", Mixer::kConvolution}, {"full_attention", Mixer::kAttention}};
 constexpr MixerName kDeltaMixers[] = {{"linear_attention", Mixer::kDeltaNet}, {"full_attention", Mixer::kAttention}};
 
+/// Every `interval` layers attention, otherwise a gated DeltaNet, unless the file lists the layers.
+Status ReadDeltaMixers(const ConfigJson& config, int64_t interval, ModelSpec* spec) {
+  RETURN_IF_ERROR(MakeLayerTraits(spec));
+  for (int64_t layer = 0; layer < spec->layers; ++layer) {
+    if ((layer + 1) % interval != 0) spec->layer_traits[static_cast<size_t>(layer)].mixer = Mixer::kDeltaNet;
+  }
+  return ReadMixers(config, "layer_types", kDeltaMixers, spec);
+}
+
+/// The sizes of spec->recurrence, if the file has them.
+Status ReadDeltaSizes(const ConfigJson& config, ModelSpec* spec) {
+  RecurrenceShape& sizes = spec->recurrence;
+  sizes.mixer = Mixer::kDeltaNet;
+  sizes.kernel = 4;
+  RETURN_IF_ERROR(config.Optional("linear_num_key_heads", &sizes.key_heads));
+  RETURN_IF_ERROR(config.Optional("linear_num_value_heads", &sizes.value_heads));
+  RETURN_IF_ERROR(config.Optional("linear_key_head_dim", &sizes.key_size));
+  RETURN_IF_ERROR(config.Optional("linear_value_head_dim", &sizes.value_size));
+  return config.Optional("linear_conv_kernel_dim", &sizes.kernel);
+}
+
 // Every few layers attention with a gate, otherwise a gated DeltaNet; norms scale by 1 + w.
 Status ReadQwenHybrid(const ConfigJson& config, ModelSpec* spec) {
   spec->head_dim = 256;
@@ -67,20 +108,10 @@ Status ReadQwenHybrid(const ConfigJson& config, ModelSpec* spec) {
   int64_t interval = 4;
   RETURN_IF_ERROR(config.Optional("full_attention_interval", &interval));
   if (interval < 1) return InvalidArgument(fmt::format("config.json: 'full_attention_interval' is {}", interval));
-  RETURN_IF_ERROR(MakeLayerTraits(spec));
-  for (int64_t layer = 0; layer < spec->layers; ++layer) {
-    if ((layer + 1) % interval != 0) spec->layer_traits[static_cast<size_t>(layer)].mixer = Mixer::kDeltaNet;
-  }
-  RETURN_IF_ERROR(ReadMixers(config, "layer_types", kDeltaMixers, spec));
+  RETURN_IF_ERROR(ReadDeltaMixers(config, interval, spec));
   spec->recurrent_norm_eps = spec->norm_eps;
-  RecurrenceShape& sizes = spec->recurrence;
-  sizes = {.mixer = Mixer::kDeltaNet, .key_heads = 16, .value_heads = 32, .key_size = 128, .value_size = 128};
-  sizes.kernel = 4;
-  RETURN_IF_ERROR(config.Optional("linear_num_key_heads", &sizes.key_heads));
-  RETURN_IF_ERROR(config.Optional("linear_num_value_heads", &sizes.value_heads));
-  RETURN_IF_ERROR(config.Optional("linear_key_head_dim", &sizes.key_size));
-  RETURN_IF_ERROR(config.Optional("linear_value_head_dim", &sizes.value_size));
-  RETURN_IF_ERROR(config.Optional("linear_conv_kernel_dim", &sizes.kernel));
+  spec->recurrence = {.key_heads = 16, .value_heads = 32, .key_size = 128, .value_size = 128};
+  RETURN_IF_ERROR(ReadDeltaSizes(config, spec));
   return ReadRotations(config, spec, PartialRotary::kRead, {.partial = 0.25});
 }
 
@@ -101,8 +132,30 @@ Status ReadQwen35MoeJoined(const ConfigJson& config, ModelSpec* spec) {
 }
 
 Status ReadQwen3Next(const ConfigJson& config, ModelSpec* spec) {
-  spec->fused_recurrence = spec->fused_rates = true;
+  spec->recurrence_matrices = RecurrenceMatrices::kWithGate;
+  spec->fused_rates = true;
   return ReadQwen35Moe(config, spec);
+}
+
+Status ReadOlmoHybrid(const ConfigJson& config, ModelSpec* spec) {
+  RETURN_IF_ERROR(config.Expect("attention_bias", false));
+  RETURN_IF_ERROR(ReadBase(config, spec));
+  spec->norm_before = false;
+  spec->norm_after = spec->recurrent_norm_before = true;
+  spec->qk_norm = QkNorm::kRows;
+  RETURN_IF_ERROR(ReadDeltaMixers(config, 4, spec));
+  spec->recurrence_matrices = RecurrenceMatrices::kEach;
+  spec->recurrent_norm_eps = 1e-5f;
+  spec->recurrence = {.key_heads = spec->heads, .value_heads = spec->heads};
+  if (spec->heads > 0) spec->recurrence.key_size = static_cast<int64_t>(0.75 * static_cast<double>(spec->head_dim));
+  spec->recurrence.value_size = 2 * std::clamp<int64_t>(spec->recurrence.key_size, 0, RecurrenceShape::kMaxSize);
+  RETURN_IF_ERROR(ReadDeltaSizes(config, spec));
+  bool negative = true;
+  RETURN_IF_ERROR(config.Optional("linear_allow_neg_eigval", &negative));
+  if (negative) spec->recurrence.largest_beta = 2;
+  if (config.Has("rope_theta") || config.Has("rope_parameters.rope_theta")) return ReadRotations(config, spec);
+  spec->rope_pairs = RopePairs::kNone;
+  return ValidateSpec(*spec);
 }
 
 Status ReadLfm2Base(const ConfigJson& config, ModelSpec* spec) {
@@ -177,6 +230,7 @@ Status ReadLfm2Moe(const ConfigJson& config, ModelSpec* spec) {
 
 std::span<const HuggingFaceFamily> HybridFamilies() {
   static const HuggingFaceFamily kFamilies[] = {
+      {"olmo_hybrid", ReadOlmoHybrid, kPrefix, {kAttention, kOlmoHybrid, kNormsAfter, kOlmoHybridNorms, kMlp}},
       {"lfm2", ReadLfm2, kPrefix, {kAttention, kLfm2}},
       {"lfm2_moe", ReadLfm2Moe, kPrefix, {kAttention, kLfm2}},
       {"qwen3_next", ReadQwen3Next, kPrefix, {kAttention, kDelta, kOneNormEach, kQwenExperts}},

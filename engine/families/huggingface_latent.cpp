@@ -124,6 +124,80 @@ Status ReadMistral4(const ConfigJson& config, ModelSpec* spec) {
   return ReadRotations(config, spec, PartialRotary::kRead);
 }
 
+// Kimi Delta Attention, and attention without positions in some layers. Lists of layers count from 1.
+constexpr TensorRule kKimiLinear[] = {
+    {TensorRole::kRecurrentQuery, "layers.{}.self_attn.q_proj.weight"},
+    {TensorRole::kRecurrentKey, "layers.{}.self_attn.k_proj.weight"},
+    {TensorRole::kRecurrentValue, "layers.{}.self_attn.v_proj.weight"},
+    {TensorRole::kRatesDown, "layers.{}.self_attn.f_a_proj.weight"},
+    {TensorRole::kOutputGateDown, "layers.{}.self_attn.g_a_proj.weight"},
+    {TensorRole::kRecurrentBeta, "layers.{}.self_attn.b_proj.weight"},
+    {TensorRole::kRatesUp, "layers.{}.self_attn.f_b_proj.weight"},
+    {TensorRole::kOutputGateUp, "layers.{}.self_attn.g_b_proj.weight"},
+    {TensorRole::kQueryConvolution, "layers.{}.self_attn.q_conv1d.weight"},
+    {TensorRole::kKeyConvolution, "layers.{}.self_attn.k_conv1d.weight"},
+    {TensorRole::kValueConvolution, "layers.{}.self_attn.v_conv1d.weight"},
+    {TensorRole::kRateBias, "layers.{}.self_attn.dt_bias"},
+    {TensorRole::kRate, "layers.{}.self_attn.A_log"},
+    {TensorRole::kRecurrentNorm, "layers.{}.self_attn.o_norm.weight"},
+    {TensorRole::kRecurrentOut, "layers.{}.self_attn.o_proj.weight"},
+    {TensorRole::kCommonGate, "layers.{}.block_sparse_moe.shared_experts.gate_proj.weight"},
+    {TensorRole::kCommonUp, "layers.{}.block_sparse_moe.shared_experts.up_proj.weight"},
+    {TensorRole::kCommonDown, "layers.{}.block_sparse_moe.shared_experts.down_proj.weight"},
+    {TensorRole::kRouterCorrection, "layers.{}.block_sparse_moe.gate.e_score_correction_bias"},
+};
+constexpr MixerName kKimiMixers[] = {{"linear_attention", Mixer::kKda}, {"full_attention", Mixer::kAttention}};
+
+Status ReadKimiMixers(const ConfigJson& config, ModelSpec* spec) {
+  const std::string attention = "linear_attn_config.full_attn_layers";
+  for (int64_t layer = 0; layer < spec->layers; ++layer) {
+    const bool linear = config.Has(attention) || layer == 0 || layer % 4 != 0;
+    if (linear) spec->layer_traits[static_cast<size_t>(layer)].mixer = Mixer::kKda;
+  }
+  for (int64_t i = 0; config.Has(fmt::format("{}.{}", attention, i)); ++i) {
+    int64_t number = 0;
+    RETURN_IF_ERROR(config.Need(fmt::format("{}.{}", attention, i), &number));
+    if (number < 1 || number > spec->layers) {
+      return InvalidArgument(fmt::format("config.json: '{}' has layer {} of {}", attention, number, spec->layers));
+    }
+    spec->layer_traits[static_cast<size_t>(number - 1)].mixer = Mixer::kAttention;
+  }
+  return ReadMixers(config, "layer_types", kKimiMixers, spec);
+}
+
+Status ReadKimiLinear(const ConfigJson& config, ModelSpec* spec) {
+  RETURN_IF_ERROR(config.Optional("model_max_length", &spec->trained_context));
+  RETURN_IF_ERROR(ReadAttention(config, spec));
+  RETURN_IF_ERROR(config.Need("num_experts", &spec->experts));
+  RETURN_IF_ERROR(config.Need("num_experts_per_token", &spec->experts_used));
+  RETURN_IF_ERROR(config.Optional("routed_scaling_factor", &spec->router.scale));
+  RETURN_IF_ERROR(config.Optional("num_expert_group", &spec->router.groups));
+  RETURN_IF_ERROR(config.Optional("topk_group", &spec->router.groups_used));
+  spec->router.sigmoid = spec->router_correction = spec->experts_normalised = true;
+  RETURN_IF_ERROR(config.Optional("moe_renormalize", &spec->experts_normalised));
+  int64_t first = 1;
+  RETURN_IF_ERROR(config.Optional("first_k_dense_replace", &first));
+  const auto dense = [&](int64_t layer) {
+    const std::string type = config.String(fmt::format("mlp_layer_types.{}", layer), "");
+    return type.empty() ? layer < first : type == "dense";
+  };
+  RETURN_IF_ERROR(ReadWidths(config, "num_shared_experts", dense, spec));
+  RETURN_IF_ERROR(ReadKimiMixers(config, spec));
+  for (LayerTraits& layer : spec->layer_traits) layer.rotation = -1;
+  RecurrenceShape& sizes = spec->recurrence;
+  sizes = {.mixer = Mixer::kKda, .value_heads = 32, .value_size = 128, .kernel = 4};
+  RETURN_IF_ERROR(config.Optional("linear_num_heads", &sizes.value_heads));
+  RETURN_IF_ERROR(config.Optional("linear_head_dim", &sizes.value_size));
+  RETURN_IF_ERROR(config.Optional("linear_conv_kernel_dim", &sizes.kernel));
+  RETURN_IF_ERROR(config.Optional("linear_attn_config.num_heads", &sizes.value_heads));
+  RETURN_IF_ERROR(config.Optional("linear_attn_config.head_dim", &sizes.value_size));
+  RETURN_IF_ERROR(config.Optional("linear_attn_config.short_conv_kernel_size", &sizes.kernel));
+  sizes.key_heads = sizes.value_heads, sizes.key_size = spec->recurrent_rank = sizes.value_size;
+  spec->recurrence_matrices = RecurrenceMatrices::kEach;
+  spec->recurrent_norm_eps = spec->norm_eps;
+  return ValidateSpec(*spec);
+}
+
 }  // namespace
 
 std::span<const HuggingFaceFamily> LatentFamilies() {
@@ -141,6 +215,7 @@ std::span<const HuggingFaceFamily> LatentFamilies() {
        ReadDeepseekV3,
        kPrefix,
        {kAttention, kLatent, kOneNormEach, kMlp, kExpertsAndShared, kGlmCorrection}},
+      {"kimi_linear", ReadKimiLinear, kPrefix, {kAttention, kLatent, kOneNormEach, kMlp, kMixtralExperts, kKimiLinear}},
       {"mistral4", ReadMistral4, kPrefix, {kAttention, kLatent, kOneNormEach, kMlp, kExpertsAndShared, kPackedExperts}},
   };
   return kFamilies;

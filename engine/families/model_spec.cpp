@@ -120,6 +120,10 @@ Status CheckRecurrence(const ModelSpec& spec) {
     return InvalidArgument(fmt::format("the model's {} recurrent value heads are not a multiple of its {} groups",
                                        sizes.value_heads, spec.recurrent_groups));
   }
+  if (sizes.mixer == Mixer::kKda) {
+    RETURN_IF_ERROR(CheckRange("rank of recurrent projections", spec.recurrent_rank, 1, 4096));
+    RETURN_IF_ERROR(CheckRange("number of recurrent key heads", sizes.key_heads, sizes.value_heads, sizes.value_heads));
+  }
   if (sizes.value_size % 16 != 0) {
     return InvalidArgument(
         fmt::format("the model's recurrent value size is {}, which is not a multiple of 16", sizes.value_size));
@@ -171,7 +175,8 @@ StateShape ModelSpec::state() const {
   return recurrence.StateOf(count);
 }
 
-// What the convolution takes, the gate of the result, weights and rates; or three parts of the stream's width.
+// What the convolution takes, the gate of the result, weights and rates; or three parts of the stream's width. Kimi
+// Delta Attention also has the low-rank inputs of rates and gate.
 int64_t ModelSpec::recurrent_columns() const {
   const RecurrenceShape& sizes = recurrence;
   switch (sizes.mixer) {
@@ -179,6 +184,8 @@ int64_t ModelSpec::recurrent_columns() const {
       return sizes.channels() + sizes.values() + 2 * sizes.value_heads;
     case Mixer::kMamba2:
       return sizes.channels() + sizes.values() + sizes.value_heads;
+    case Mixer::kKda:
+      return sizes.channels() + 2 * recurrent_rank + sizes.value_heads + sizes.decays() + sizes.values();
     case Mixer::kConvolution:
       return 3 * sizes.channels();
     default:

@@ -22,6 +22,13 @@ enum class QkNorm {
   kRotatedHeads,  // as kHeads, after the rotation (Hunyuan)
 };
 
+/// How a file divides the inputs of a delta rule's convolution among matrices.
+enum class RecurrenceMatrices {
+  kJoined,    // one for queries, keys and values
+  kWithGate,  // also for the gate
+  kEach,      // one each, and a convolution each
+};
+
 /// Rotary frequencies.
 struct Rotation {
   std::vector<double> inverse_frequencies;  // [rotary / 2], scaling applied
@@ -44,9 +51,9 @@ struct LatentAttention {
 /// The traits that may differ between layers.
 struct LayerTraits {
   Mixer mixer = Mixer::kAttention;
-  int64_t window = 0;     // number of visible keys, the query's own included; 0 = all
-  bool chunked = false;   // ScoreTraits::chunked
-  int rotation = 0;       // index in ModelSpec::rotations; -1: not rotated
+  int64_t window = 0;    // number of visible keys, the query's own included; 0 = all
+  bool chunked = false;  // ScoreTraits::chunked
+  int rotation = 0;      // index in ModelSpec::rotations; -1: not rotated
   bool has_mlp = true;
   int64_t dense_ffn = 0;  // width of this layer's MLP: that of a mixture has it instead of experts; 0: the model's
   int64_t heads = 0, kv_heads = 0, head_dim = 0;  // 0: the model's
@@ -113,14 +120,16 @@ struct ModelSpec {
   bool sinks = false;         // a learned sink in every head's softmax (gpt-oss)
   LatentAttention latent;     // then kv_heads is 1 and head_dim is that of a cached key: rank + rotary
 
-  RecurrenceShape recurrence;     // of the recurrent layers; their mixer is that of their traits
-  bool fused_recurrence = false;  // kDeltaNet: one matrix for convolution and gate
-  bool fused_rates = false;       // kDeltaNet: one matrix for weights and rates
-  bool stored_rates = false;      // the file has the factors of the decays instead of their logarithms
+  RecurrenceShape recurrence;  // of the recurrent layers; their mixer is that of their traits
+  RecurrenceMatrices recurrence_matrices = RecurrenceMatrices::kJoined;
+  bool fused_rates = false;    // kDeltaNet: one matrix for weights and rates
+  bool stored_rates = false;   // the file has the factors of the decays instead of their logarithms
+  int64_t recurrent_rank = 0;  // kKda: of the low-rank projections to decays and gate
   bool convolution_bias = false;
   bool recurrent_bias = false;   // of the recurrent layers' projections
   int64_t recurrent_groups = 0;  // kMamba2: parts of the result with a norm each; 0: not normed
   float recurrent_norm_eps = 1e-6f;
+  bool recurrent_norm_before = false;  // recurrent layers have input norms, whatever the others have (OLMo hybrid)
 
   bool learned_positions = false;     // added to the embedding: a hard limit of trained_context positions
   bool sinusoidal_positions = false;  // as learned_positions, but computed instead of stored (XGLM)

@@ -41,7 +41,7 @@ std::vector<int64_t> ShapeOf(TensorRole role, const ModelSpec& spec, int64_t lay
 }
 
 bool IsRequired(TensorRole role, const ModelSpec& spec, int64_t layer, bool encoder) {
-  const bool fused_qkv = spec.fused_qkv && !encoder, layer_norms = spec.norm_before || spec.norm_sums;
+  const bool fused_qkv = spec.fused_qkv && !encoder, sums = spec.norm_sums;
   const bool mixture = layer >= 0 && spec.IsMixture(layer);
   const bool has_mlp = layer < 0 || encoder || spec.Layer(layer).has_mlp, dense = has_mlp && !mixture;
   const Mixer mixer = layer < 0 || encoder ? Mixer::kAttention : spec.Layer(layer).mixer;
@@ -51,7 +51,11 @@ bool IsRequired(TensorRole role, const ModelSpec& spec, int64_t layer, bool enco
   const bool latent = mixer == Mixer::kAttention && spec.latent.rank > 0;
   const bool attention = mixer == Mixer::kAttention, plain = attention && !latent,
              has_state = IsRecurrent(mixer) && mixer != Mixer::kConvolution;
-  const bool delta = mixer == Mixer::kDeltaNet, mixes = mixer != Mixer::kNone;
+  const bool delta = mixer == Mixer::kDeltaNet, kda = mixer == Mixer::kKda, mixes = mixer != Mixer::kNone;
+  const bool before = spec.recurrent_norm_before && IsRecurrent(mixer), norm_after = spec.norm_after && !before;
+  const bool layer_norms = spec.norm_before || sums || before;
+  const RecurrenceMatrices matrices = spec.recurrence_matrices;
+  const bool each = (delta || kda) && matrices == RecurrenceMatrices::kEach;
   const bool joined = mixer == Mixer::kMamba2 || mixer == Mixer::kConvolution;
   switch (role) {
 #define TENSOR(role, place, shape, needed, split, load) \

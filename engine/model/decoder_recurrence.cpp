@@ -7,13 +7,22 @@ namespace {
 /// First columns of the parts of a projected row.
 struct ProjectedColumns {
   int64_t x = 0, gate = 0, betas = 0, rates = 0;
+  int64_t rates_in = 0, gate_in = 0;  // low-rank inputs
 };
 
-ProjectedColumns ColumnsOf(const RecurrenceShape& sizes) {
+ProjectedColumns ColumnsOf(const RecurrenceShape& sizes, int64_t rank) {
   const int64_t channels = sizes.channels(), values = sizes.values();
   switch (sizes.mixer) {
     case Mixer::kMamba2:
       return {.x = values, .rates = values + channels};
+    case Mixer::kKda: {
+      const int64_t betas = channels + 2 * rank, rates = betas + sizes.value_heads;
+      return {.gate = rates + sizes.decays(),
+              .betas = betas,
+              .rates = rates,
+              .rates_in = channels,
+              .gate_in = channels + rank};
+    }
     case Mixer::kConvolution:
       return {.x = 2 * channels, .gate = channels};
     default:
@@ -23,7 +32,8 @@ ProjectedColumns ColumnsOf(const RecurrenceShape& sizes) {
 
 }  // namespace
 
-// Gated DeltaNet (Yang et al. 2024): Norm(o) silu(gate), with a norm for each head. Mamba-2 (Dao and Gu 2024): Norm(o
+// Gated DeltaNet (Yang et al. 2024): Norm(o) silu(gate), with a norm for each head. Kimi Delta Attention (Kimi Team
+// 2025): Norm(o) sigmoid(gate), with decays and gate of low rank. Mamba-2 (Dao and Gu 2024): Norm(o
 // silu(gate)). Short convolution (LFM2): gate times the convolution of x times another gate.
 void Decoder::Recur(Tensor x, const LayerWeights& w, const LayerStep& step) {
   const RecurrenceShape& sizes = own_.recurrence;
@@ -31,8 +41,9 @@ void Decoder::Recur(Tensor x, const LayerWeights& w, const LayerStep& step) {
   const int64_t outputs = own_.recurrent_outputs();
   const Tensor projected = qkv_.Rows(backend_, x.rows, own_.recurrent_columns()).value();
   std::vector<const Weight*> in;
-  for (const Weight& weight : own.in) in.push_back(&weight);
-  backend_.Linear({.x = x, .weights = in, .bias = own.in_bias.data(), .y = projected});
+  int64_t direct = 0;  // columns that are projected from x
+  for (const Weight& weight : own.in) in.push_back(&weight), direct += weight.rows;
+  backend_.Linear({.x = x, .weights = in, .bias = own.in_bias.data(), .y = projected.Columns(0, direct)});
   RecurrenceArgs args = step.recurrence;
   args.weights = {.convolution = own.convolution.data(),
                   .convolution_bias = own.convolution_bias.data(),
@@ -41,7 +52,7 @@ void Decoder::Recur(Tensor x, const LayerWeights& w, const LayerStep& step) {
                   .skip = own.skip.data()};
   args.mixed = mixed_.Rows(backend_, x.rows).value();
   args.out = attended_.Rows(backend_, x.rows, outputs).value();
-  const ProjectedColumns columns = ColumnsOf(sizes);
+  const ProjectedColumns columns = ColumnsOf(sizes, own_.recurrent_rank);
   args.x = projected.Columns(columns.x, sizes.channels());
   args.betas = projected.Columns(columns.betas, sizes.value_heads);
   args.rates = projected.Columns(columns.rates, sizes.decays());
@@ -51,10 +62,15 @@ void Decoder::Recur(Tensor x, const LayerWeights& w, const LayerStep& step) {
     backend_.Recur(args);
     backend_.Gate(gate, GateKind::kIdentity, args.out);
   } else {
+    if (sizes.mixer == Mixer::kKda) {
+      const Weight *rates_up[] = {&own.rates_up}, *gate_up[] = {&own.gate_up};
+      const int64_t rank = own_.recurrent_rank;
+      backend_.Linear({.x = projected.Columns(columns.rates_in, rank), .weights = rates_up, .y = args.rates});
+      backend_.Linear({.x = projected.Columns(columns.gate_in, rank), .weights = gate_up, .y = gate});
+    }
     backend_.Recur(args);
-    const bool each = sizes.mixer == Mixer::kDeltaNet;
-    if (each) backend_.RmsNormHeads(args.out, sizes.value_heads, own.norm.data(), own_.recurrent_norm_eps);
-    backend_.Gate(gate, GateKind::kSilu, args.out);
+    if (sizes.corrects()) backend_.RmsNormHeads(args.out, sizes.value_heads, own.norm.data(), own_.recurrent_norm_eps);
+    backend_.Gate(gate, sizes.mixer == Mixer::kKda ? GateKind::kSigmoid : GateKind::kSilu, args.out);
     for (int64_t group = 0; group < own_.recurrent_groups; ++group) {
       const int64_t width = outputs / own_.recurrent_groups;
       const Tensor part = args.out.Columns(group * width, width);

@@ -50,7 +50,7 @@ LANES_INLINE void WeighRow(const RecurrenceCall& call, int64_t row, float* decay
   if (!call.corrects) return;
   const float* betas = call.betas + row * call.betas_stride;
   EachRun(call.value_heads, [&](int64_t i, int64_t c) LANES_LAMBDA {
-    StoreRun(weights + i, TimesSigmoid(Set(1.0f), LoadRun(betas + i, c)), c);
+    StoreRun(weights + i, TimesSigmoid(Set(call.largest_beta), LoadRun(betas + i, c)), c);
   });
 }
 

@@ -55,6 +55,7 @@ RecurrenceCall MakeRecurrenceCall(const RecurrenceArgs& args) {
           .decays_channels = sizes.mixer == Mixer::kKda,
           .has_state = sizes.mixer != Mixer::kConvolution,
           .alternates = sizes.alternates,
+          .largest_beta = sizes.largest_beta,
           .key_heads = sizes.key_heads,
           .value_heads = sizes.value_heads,
           .key_size = sizes.key_size,

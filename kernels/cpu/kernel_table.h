@@ -89,6 +89,7 @@ struct AttentionTile {
 struct RecurrenceCall {
   bool corrects, decays_channels, has_state;  // kDeltaNet and kKda; kKda; all but kConvolution
   bool alternates;
+  float largest_beta;
   int64_t key_heads, value_heads, key_size, value_size, channels, kernel, decays;
   int64_t query_channel, key_channel, value_channel;
   int64_t row_floats, state_floats, key_in_row, update_in_row, decay_in_row;

@@ -262,8 +262,18 @@ FAMILIES = {
         out_hidden_size=64, projector_hidden_size=16)),
     "gemma4_unified_text": ("Gemma4Unified", dict(
         GEMMA4, num_hidden_layers=6, num_global_key_value_heads=1, attention_k_eq_v=True)),
+    "kimi_linear": ("KimiLinear", dict(
+        COMMON, hidden_size=32, intermediate_size=48, num_hidden_layers=3,
+        num_attention_heads=4, num_key_value_heads=4, max_position_embeddings=256, kv_lora_rank=16, q_lora_rank=None,
+        qk_rope_head_dim=8, qk_nope_head_dim=16, v_head_dim=16, moe_intermediate_size=24, num_local_experts=4,
+        num_experts_per_tok=2, n_shared_experts=1, n_group=2, topk_group=2, routed_scaling_factor=2.446,
+        linear_num_heads=2, linear_head_dim=16, linear_conv_kernel_dim=4,
+        mlp_layer_types=["dense", "sparse", "sparse"], layer_types=DELTA["layer_types"])),
+    "olmo_hybrid": ("OlmoHybrid", dict(GROUPED, num_hidden_layers=3, linear_num_key_heads=2, linear_num_value_heads=4,
+        linear_key_head_dim=12, linear_value_head_dim=16, linear_conv_kernel_dim=4, linear_allow_neg_eigval=True,
+        layer_types=DELTA["layer_types"], rope_parameters=None)),
 }
-RECURRENT = {"lfm2_biases", "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "qwen3_5", "qwen3_5_moe", "lfm2", "lfm2_moe",
+RECURRENT = {"lfm2_biases", "kimi_linear", "olmo_hybrid", "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "qwen3_5", "qwen3_5_moe", "lfm2", "lfm2_moe",
              "granitemoehybrid", "granitemoehybrid_dense", "nemotron_h"}  # more than two chunks of ids
 LONGER_IDS = [(i * i * 7 + i * 13 + 5) % VOCAB for i in range(150)]
 # Families whose place in the list is not their seed.
@@ -331,6 +341,28 @@ def join_experts(path):
         gates, ups, downs = of("gate"), of("up"), of("down")
         tensors[prefix + "gate_up_proj"] = np.stack([np.concatenate(pair) for pair in zip(gates, ups)])
         tensors[prefix + "down_proj"] = np.stack(downs)
+    save_file(tensors, path, metadata={"format": "pt"})
+
+
+def divide_convolutions(path, keys):
+    """In the parts of queries, keys and values; transformers 5.24 saves three equal parts, and renames a norm of
+    attention layers."""
+    tensors = load_file(path)
+    for prefix in sorted({key.split("q_conv1d")[0] for key in tensors if "q_conv1d" in key}):
+        names = [f"{prefix}{part}_conv1d.weight" for part in "qkv"]
+        for name, part in zip(names, np.split(np.concatenate([tensors[name] for name in names]), [keys, 2 * keys])):
+            tensors[name] = np.ascontiguousarray(part)
+    for layer in [key.split("post_feedforward")[0] for key in tensors if "post_feedforward" in key]:
+        tensors[layer + "post_attention_layernorm.weight"] = tensors.pop(layer + "feedforward_layer_norm.weight")
+    save_file(tensors, path, metadata={"format": "pt"})
+
+
+def rename_dense_layers(path):
+    """As published; transformers 5.24 saves a dense MLP with the prefix of mixtures."""
+    tensors = load_file(path)
+    for key in [key for key in tensors if "block_sparse_moe." in key]:
+        if key.split("block_sparse_moe.")[1] in ("gate_proj.weight", "up_proj.weight", "down_proj.weight"):
+            tensors[key.replace("block_sparse_moe.", "mlp.")] = tensors.pop(key)
     save_file(tensors, path, metadata={"format": "pt"})
 
 
@@ -634,6 +666,10 @@ def main(out, names):
             rename_layers(folder / "model.safetensors")
         if name == "qwen3_5_moe":
             join_experts(folder / "model.safetensors")
+        if name == "olmo_hybrid":
+            divide_convolutions(folder / "model.safetensors", 24)
+        if name == "kimi_linear":
+            rename_dense_layers(folder / "model.safetensors")
         if name in ("qwen3_next", "qwen3_5"):
             add_draft_layer(folder / "model.safetensors")
         logits.astype("<f4").tofile(folder / "logits.f32")

@@ -76,7 +76,7 @@ std::vector<double> PlainRecurrence(const RecurrenceCase& c) {
       const double scale = 1 / std::sqrt(static_cast<double>(s.key_size));
       const auto q = vector(s.query_channel() + key_head * s.key_size, s.corrects(), scale),
                  k = vector(s.key_channel() + key_head * s.key_size, s.corrects(), 1);
-      double weight = s.corrects() ? sigmoid(at(betas, t * s.value_heads + head)) : 0;
+      double weight = s.corrects() ? s.largest_beta * sigmoid(at(betas, t * s.value_heads + head)) : 0;
       double* of_head = state.data() + head * s.key_size * s.value_size;
       for (int64_t i = 0; i < s.key_size; ++i) {
         const int64_t column = s.mixer == Mixer::kKda ? key_head * s.key_size + i : head;
@@ -216,6 +216,7 @@ RecurrenceShape Sized(Mixer mixer, int64_t key_heads, int64_t value_heads, int64
 }
 RecurrenceShape Alternating(RecurrenceShape sizes) {
   sizes.alternates = true;
+  sizes.largest_beta = 2;
   return sizes;
 }
 RecurrenceShape Convolution(int64_t width, int64_t kernel) {

@@ -140,13 +140,16 @@ void AddSpec(const ModelSpec& spec, Digest* digest) {
   if (spec.query_gate) digest->AddText("query gate");
   if (spec.recurrent()) {
     const RecurrenceShape& sizes = spec.recurrence;
-    for (const int64_t value :
-         {static_cast<int64_t>(sizes.mixer), sizes.key_heads, sizes.value_heads, sizes.key_size, sizes.value_size,
-          sizes.channels(), sizes.kernel, int64_t{spec.fused_recurrence}, int64_t{spec.convolution_bias},
-          int64_t{spec.recurrent_bias}, spec.recurrent_groups, int64_t{sizes.alternates}}) {
+    for (const int64_t value : {static_cast<int64_t>(sizes.mixer), sizes.key_heads, sizes.value_heads, sizes.key_size,
+                                sizes.value_size, sizes.channels(), sizes.kernel,
+                                static_cast<int64_t>(spec.recurrence_matrices), int64_t{spec.convolution_bias},
+                                int64_t{spec.recurrent_bias}, spec.recurrent_groups, int64_t{sizes.alternates}}) {
       digest->AddNumber(value);
     }
     digest->AddFloat(static_cast<double>(spec.recurrent_norm_eps));
+    digest->AddFloat(static_cast<double>(sizes.largest_beta));
+    digest->AddNumber(spec.recurrent_norm_before);
+    digest->AddNumber(spec.recurrent_rank);
     for (int64_t layer = 0; layer < spec.layers; ++layer) {
       digest->AddNumber(static_cast<int64_t>(spec.Layer(layer).mixer));
       digest->AddNumber(spec.Layer(layer).has_mlp);

@@ -210,7 +210,7 @@ class Loader {
     const int64_t layer_here = planned.layer - shard_.layers.begin;
     const int64_t width = planned.layer < 0 ? 0 : own_.DenseColumns(layer_here);
     const auto PlainNorm = [&](DeviceVector* vector) { return LoadNorm(tensor, vector, 1, 0); };
-    const auto Transposed = [&](DeviceVector* vector) { return LoadTransposed(tensor, vector); };
+    const auto Convolution = [&](DeviceVector* vector) { return LoadConvolution(tensor, vector); };
     const auto Rate = [&](DeviceVector* vector) { return LoadRate(tensor, vector); };
     const auto HeadNorm = [&](DeviceVector* vector, LayerWeights& of) { return LoadHeadNorm(tensor, vector, of); };
     // The bias of an all-reduced sum is added on one rank only.
@@ -360,20 +360,28 @@ class Loader {
     if (IsDummy(tensor)) return Upload(std::vector<float>(count, scale), weight);
     return LoadVector(tensor, weight, offset, scale);
   }
-  /// [n, m] to [m, n].
-  Status LoadTransposed(const FileTensor& tensor, DeviceVector* vector) {
+  /// Channels of the convolution [n, kernel]; when all parts are loaded, uploads [kernel, channels].
+  Status LoadConvolution(const FileTensor& tensor, DeviceVector* vector) {
     ASSIGN_OR_RETURN(const std::vector<float> values, ValuesOf(tensor));
-    const auto rows = static_cast<size_t>(tensor.data.rows), cols = static_cast<size_t>(tensor.data.cols);
-    std::vector<float> out(values.size());
-    for (size_t i = 0; i < out.size(); ++i) out[i % cols * rows + i / cols] = values[i];
+    std::vector<float>& all = joined_[vector];
+    all.insert(all.end(), values.begin(), values.end());
+    const auto channels = static_cast<size_t>(spec_.recurrence.channels()),
+               kernel = static_cast<size_t>(spec_.recurrence.kernel);
+    if (all.size() < channels * kernel) return Status::Ok();
+    std::vector<float> out(all.size());
+    for (size_t i = 0; i < out.size(); ++i) out[i % kernel * channels + i / kernel] = all[i];
     return Upload(out, vector);
   }
-  /// -e^v of each stored value, or the value itself.
+  /// -e^v of each stored value, or the value itself; one value per head is that of all its decays.
   Status LoadRate(const FileTensor& tensor, DeviceVector* vector) {
     ASSIGN_OR_RETURN(std::vector<float> values, ValuesOf(tensor));
     for (float& value : values) {
       if (!spec_.stored_rates) value = static_cast<float>(-std::exp(static_cast<double>(value)));
     }
+    const std::vector<float> heads = values;
+    values.resize(static_cast<size_t>(spec_.recurrence.decays()));
+    const size_t decays = values.size() / heads.size();  // of a head
+    for (size_t i = 0; i < values.size(); ++i) values[i] = heads[i / decays];
     return Upload(values, vector);
   }
   /// The norm of queries or of keys. After the rotation, the norm itself has weights of one, and the product of both

@@ -49,8 +49,9 @@ struct RecurrentWeights {
   DeviceVector convolution, convolution_bias;  // [kernel, channels], [channels]
   DeviceVector rate_bias, rate, skip;          // RecurrenceWeights
   DeviceVector in_bias, out_bias;
-  DeviceVector norm;  // of the result
-  Weight out;         // [D, values]
+  Weight rates_up, gate_up;  // kKda: [decays, rank], [values, rank]
+  DeviceVector norm;         // of the result
+  Weight out;                // [D, values]
 };
 
 /// Experts next to an MLP; see ModelSpec::separate_experts.

@@ -184,6 +184,20 @@ TEST(FamilyConfig, LayersHaveTheirMixers) {
   EXPECT_EQ(plan->spec.recurrence.value_heads, 32);
 }
 
+// As published: attention without positions, and default sizes.
+TEST(FamilyConfig, OlmoHybridDefaults) {
+  const auto plan = PlanOf(R"({"model_type": "olmo_hybrid", "hidden_size": 3840, "intermediate_size": 11008,
+      "num_hidden_layers": 8, "num_attention_heads": 30, "vocab_size": 96, "max_position_embeddings": 256,
+      "rope_parameters": {"rope_theta": null, "rope_type": "default"}})");
+  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+  const ModelSpec& spec = plan->spec;
+  EXPECT_EQ(spec.rope_pairs, RopePairs::kNone);
+  EXPECT_EQ(spec.recurrence.key_size, 96);
+  EXPECT_EQ(spec.recurrence.value_size, 192);
+  EXPECT_EQ(spec.recurrence.largest_beta, 2);
+  EXPECT_EQ(spec.attention_layers(), 2);
+}
+
 // As published: layers as letters, and an infinity, which JSON lacks.
 TEST(FamilyConfig, NemotronLayersAreLetters) {
   const auto plan = PlanOf(R"({"model_type": "nemotron_h", "hidden_size": 32, "intermediate_size": 48,
@@ -303,6 +317,14 @@ constexpr Hostile kHostile[] = {
      "recurrent value size is 24, which is not a multiple of 16"},
     {"qwen3_5_text", R"("num_hidden_layers": 3)", R"("num_hidden_layers": -1)", "number of layers is -1"},
     {"qwen3_next", R"("mlp_only_layers": [])", R"("mlp_only_layers": [1])", "layers with and without experts"},
+    {"kimi_linear", R"("linear_head_dim": 16)", R"("linear_head_dim": 100000)", "recurrent key size is 100000"},
+    {"kimi_linear", R"("linear_num_heads": 2)", R"("linear_num_heads": 0)", "recurrent key heads is 0"},
+    {"kimi_linear", R"("linear_head_dim": 16)", R"("linear_attn_config": {"full_attn_layers": [4]})",
+     "has layer 4 of 3"},
+    {"olmo_hybrid", R"("attention_bias": false)", R"("attention_bias": true)", "'attention_bias' = true"},
+    {"olmo_hybrid", R"("linear_key_head_dim": 12)", R"("linear_key_head_dim": -12)", "recurrent key size is -12"},
+    {"olmo_hybrid", R"("linear_num_value_heads": 4)", R"("linear_num_value_heads": 5)",
+     "5 recurrent value heads are not a multiple of its 2 key heads"},
     {"lfm2", R"("conv_L_cache": 4)", R"("conv_L_cache": 1000000)", "convolution's size is 1000000"},
     {"lfm2", R"("block_multiple_of": 8)", R"("block_multiple_of": 0)", "a multiple of 0"},
     {"lfm2", R"("full_attn_idxs": [

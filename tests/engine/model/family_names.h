@@ -85,12 +85,14 @@ inline constexpr const char* kFamilies[] = {"mistral_window",
                                             "afmoe",
                                             "laguna",
                                             "phimoe",
-                                            "muse_glimmer"};
+                                            "muse_glimmer",
+                                            "kimi_linear",
+                                            "olmo_hybrid"};
 
 /// Those with recurrent layers.
 inline constexpr const char* kRecurrentFamilies[] = {
-    "qwen3_next",  "qwen3_5_text",     "qwen3_5_moe_text",       "qwen3_5",   "qwen3_5_moe", "lfm2", "lfm2_moe",
-    "lfm2_biases", "granitemoehybrid", "granitemoehybrid_dense", "nemotron_h"};
+    "qwen3_next",  "qwen3_5_text",     "qwen3_5_moe_text",       "qwen3_5",    "qwen3_5_moe", "lfm2",       "lfm2_moe",
+    "lfm2_biases", "granitemoehybrid", "granitemoehybrid_dense", "nemotron_h", "kimi_linear", "olmo_hybrid"};
 
 /// Families that need an operation which not every device has, and what the refusal of another device names.
 struct FamilyNeed {
@@ -121,7 +123,9 @@ inline const FamilyNeed kFamilyNeeds[] = {{"glm4_moe", "a sigmoid router"},
                                           {"afmoe", "norms after a mixture of experts"},
                                           {"laguna", "numbers of heads that differ between layers"},
                                           {"phimoe", "a router with margins or scaled inputs"},
-                                          {"muse_glimmer", "a gate of the attention's output"}};
+                                          {"muse_glimmer", "a gate of the attention's output"},
+                                          {"kimi_linear", "multi-head latent attention"},
+                                          {"olmo_hybrid", "gated DeltaNet layers"}};
 
 inline std::string FamilyFolder(const std::string& name) { return GoldenFolder("families/" + name); }
 
