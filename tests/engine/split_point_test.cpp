@@ -293,6 +293,18 @@ INSTANTIATE_TEST_SUITE_P(
                       Trip{"qwen3_restart_seeded_wrapped", "qwen3", 40, true, Way::kRestart, {}}),
     TripName);
 
+// Each kind of recurrent layer, around the boundaries of its state.
+const std::vector<int64_t> kStateSplits = {1, 40, 63, 64, 65, 100, 127, 128, 129, 191, 192, 199};
+INSTANTIATE_TEST_SUITE_P(
+    Recurrent, TinyModelSplitPoint,
+    ::testing::Values(Trip{"qwen3_next_host_greedy", "families/qwen3_next", 256, false, Way::kHost, kStateSplits},
+                      Trip{"qwen3_5_disk_seeded_wrapped", "families/qwen3_5_text", 40, true, Way::kDisk, kStateSplits},
+                      Trip{"lfm2_restart_greedy_wrapped", "families/lfm2", 40, false, Way::kRestart, kStateSplits},
+                      Trip{"nemotron_h_restart_seeded", "families/nemotron_h", 256, true, Way::kRestart, kStateSplits},
+                      Trip{"granite_hybrid_disk_greedy", "families/granitemoehybrid", 256, false, Way::kDisk,
+                           kStateSplits}),
+    TripName);
+
 using RealModelSplitPoint = SplitPoint;
 TEST_P(RealModelSplitPoint, ContinuesExactlyAfterARestore) {
   const char* path = std::getenv("RINGSIDE_TEST_MODEL");
