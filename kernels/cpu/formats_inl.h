@@ -75,7 +75,8 @@ LANES_INLINE void ThreeBits(const uint8_t* p, int64_t high, U8x64* a, U8x64* b) 
 /// 2^-8 times 16 numbers in E4M3, none of them NaN.
 LANES_INLINE F32x16 LoadSmallE4M3(const uint8_t* p) {
   uint16_t small[16];
-  for (int i = 0; i < 16; ++i) small[i] = static_cast<uint16_t>((p[i] & 0x80) << 8 | (p[i] & 0x7f) << 7);
+  // Shifting the sign as well fills bit 14 with it, which belongs to no exponent of E4M3.
+  for (int i = 0; i < 16; ++i) small[i] = static_cast<uint16_t>(static_cast<int16_t>(p[i] << 8) >> 1 & 0xbf80);
   return LoadF16(small);
 }
 
@@ -88,9 +89,9 @@ constexpr CodeBytes WithOffset(const int8_t (&values)[16], int offset) {
   for (int i = 0; i < 16; ++i) out.v[i] = static_cast<uint8_t>(values[i] + offset);
   return out;
 }
-constexpr CodeBytes kIq4Bytes = WithOffset(kIq4Values, 128), kMxfp4Bytes = WithOffset(kMxfp4Values, 16),
-                    kIq2Bytes = WithOffset(kIq2Values, 64), kIq1Bytes = WithOffset(kIq1Values, 16),
-                    kIq3XxsBytes = WithOffset(kIq3XxsValues, 32), kIq3SBytes = WithOffset(kIq3SValues, 16);
+constexpr CodeBytes kIq4Bytes = WithOffset(kIq4Values, 128), kMxfp4Bytes = WithOffset(kMxfp4Values, 16);
+template <const CodeForm& kForm, int kOffset>
+constexpr CodeBytes kBytesOf = WithOffset(kForm.values, kOffset);
 
 template <int kOffsetBits>  // the format's offset is 2^kOffsetBits; -1: none
 struct FormatBase {
@@ -290,55 +291,39 @@ struct Q4_Z : FormatBase<-1> {
 };
 
 /// One scale and 4-bit codes per block. The product of D, f and s is exact.
-template <class BlockLayout, int kOffsetBits, const CodeBytes& kValues>
+template <class BlockLayout, const CodeForm& kForm, int kOffsetBits>
 struct FourBitCodes : FormatBase<kOffsetBits> {
   using Layout = BlockLayout;
   template <int J>
   static LANES_INLINE void Groups(const uint8_t* p, U8x64* a, U8x64* b) {
-    Codes<J>(p, kValues.v, a, b);
+    Codes<J>(p, kBytesOf<kForm, 1 << kOffsetBits>.v, a, b);
   }
-  static LANES_INLINE void ScalesTimes(float factor, const uint8_t* header, const uint8_t* p, BlockScales* s) {
-    s->d = Mul(Mul(LoadF16(Halves(header)), LoadU8(p + Layout::kScales)), Set(factor));
-  }
-};
-struct IQ3_XXS : FourBitCodes<IQ3_XXSLayout, 5, kIq3XxsBytes> {
   static LANES_INLINE void Scales(const uint8_t* header, const uint8_t* p, BlockScales* s) {
-    ScalesTimes(kIq3XxsFactor, header, p, s);
+    s->d = Mul(Mul(LoadF16(Halves(header)), LoadU8(p + Layout::kScales)), Set(kForm.factor));
   }
 };
-struct IQ3_S : FourBitCodes<IQ3_SLayout, 4, kIq3SBytes> {
-  static LANES_INLINE void Scales(const uint8_t* header, const uint8_t* p, BlockScales* s) {
-    ScalesTimes(1, header, p, s);
-  }
-};
+struct IQ3_XXS : FourBitCodes<IQ3_XXSLayout, kIq3XxsForm, 5> {};
+struct IQ3_S : FourBitCodes<IQ3_SLayout, kIq3SForm, 4> {};
 
 /// Two scales and 3-bit codes per block.
-template <class BlockLayout, int kOffsetBits, const CodeBytes& kValues>
+template <class BlockLayout, const CodeForm& kForm, int kOffsetBits>
 struct ThreeBitCodes : FormatBase<kOffsetBits> {
   using Layout = BlockLayout;
   static constexpr bool kTwoScales = true;
   template <int J>
   static LANES_INLINE void Groups(const uint8_t* p, U8x64* a, U8x64* b) {
     ThreeBits<J>(p, Layout::kHighPart, a, b);
-    *a = LookUp(*a, kValues.v);
-    *b = LookUp(*b, kValues.v);
+    *a = LookUp(*a, kBytesOf<kForm, 1 << kOffsetBits>.v);
+    *b = LookUp(*b, kBytesOf<kForm, 1 << kOffsetBits>.v);
   }
-  static LANES_INLINE void ScalesTimes(float factor, const uint8_t* header, const uint8_t* p, BlockScales* s) {
-    s->d = Mul(LoadF16(Halves(header)), Set(factor));
+  static LANES_INLINE void Scales(const uint8_t* header, const uint8_t* p, BlockScales* s) {
+    s->d = Mul(LoadF16(Halves(header)), Set(kForm.factor));
     s->low = LoadU8(p + Layout::kScales);
     s->high = LoadU8(p + Layout::kScales + 16);
   }
 };
-struct IQ2_S : ThreeBitCodes<IQ2_SLayout, 6, kIq2Bytes> {
-  static LANES_INLINE void Scales(const uint8_t* header, const uint8_t* p, BlockScales* s) {
-    ScalesTimes(kIq2Factor, header, p, s);
-  }
-};
-struct IQ1_M : ThreeBitCodes<IQ1_MLayout, 4, kIq1Bytes> {
-  static LANES_INLINE void Scales(const uint8_t* header, const uint8_t* p, BlockScales* s) {
-    ScalesTimes(kIq1Factor, header, p, s);
-  }
-};
+struct IQ2_S : ThreeBitCodes<IQ2_SLayout, kIq2Form, 6> {};
+struct IQ1_M : ThreeBitCodes<IQ1_MLayout, kIq1Form, 4> {};
 
 LANES_INLINE F32x16 FloatScales(const uint8_t* p) { return Load(reinterpret_cast<const float*>(p)); }
 

@@ -468,8 +468,6 @@ void PutFour(uint16_t digits, int signs, uint8_t* q) {
   for (int i = 0; i < 4; ++i) q[i] = static_cast<uint8_t>((digits >> (3 * i) & 7) | (signs >> i & 1) << 3);
 }
 
-}  // namespace
-
 void ReadIq2Xxs(const uint8_t* p, int64_t j, FileBlock* out) {
   const uint8_t* codes = p + 2 + 8 * j;
   const uint32_t signs = ReadU32(codes + 4);
@@ -526,6 +524,7 @@ void ReadIq1S(const uint8_t* p, int64_t j, FileBlock* out) {
   out->scale[0] = out->scale[1] = OddScale(high >> 12 & 7);
 }
 
+/// The float16 scale of IQ1_M: four bits in each of four words.
 uint16_t Iq1MHalf(const uint8_t* p) {
   int d = 0;
   for (int k = 0; k < 4; ++k) d |= ReadU16(p + 48 + 2 * k) >> 12 << (4 * k);
@@ -540,6 +539,16 @@ void ReadIq1M(const uint8_t* p, int64_t j, FileBlock* out) {
   out->d = Iq1MHalf(p);
   const uint16_t scales = ReadU16(p + 48 + j / 2 * 2);
   for (int h = 0; h < 2; ++h) out->scale[h] = OddScale(scales >> (j % 2 * 6 + 3 * h) & 7);
+}
+
+}  // namespace
+
+std::span<const CodebookReader> CodebookReaders() {
+  static constexpr CodebookReader kReaders[] = {{DType::kIQ2_XXS, ReadIq2Xxs}, {DType::kIQ2_XS, ReadIq2Xs},
+                                                {DType::kIQ2_S, ReadIq2S},     {DType::kIQ3_XXS, ReadIq3Xxs},
+                                                {DType::kIQ3_S, ReadIq3S},     {DType::kIQ1_S, ReadIq1S},
+                                                {DType::kIQ1_M, ReadIq1M}};
+  return kReaders;
 }
 
 }  // namespace ringside

@@ -144,11 +144,10 @@ void ReadScaledNvfp4(const uint8_t* p, int64_t j, FileBlock* out) {
   ReadE2M1Pair(p + 4, j, out);
 }
 
-/// Reads block j of the super-block at p.
-using BlockReader = void (*)(const uint8_t* p, int64_t j, FileBlock* out);
+using BlockReaders = std::array<BlockReader, static_cast<size_t>(DType::kI8)>;
 
-constexpr auto kReaders = [] {
-  std::array<BlockReader, static_cast<size_t>(DType::kI8)> readers{};
+BlockReaders MakeReaders() {
+  BlockReaders readers{};
   const auto set = [&](DType dtype, BlockReader reader) { readers[static_cast<size_t>(dtype)] = reader; };
   set(DType::kQ8_0, [](const uint8_t* p, int64_t, FileBlock* out) {
     out->d = ReadU16(p);
@@ -179,19 +178,13 @@ constexpr auto kReaders = [] {
   });
   set(DType::kScaledE4M3,
       [](const uint8_t* p, int64_t, FileBlock* out) { ReadFloatScale(p, out), std::memcpy(out->q, p + 4, 32); });
-  set(DType::kIQ2_XXS, ReadIq2Xxs);
-  set(DType::kIQ2_XS, ReadIq2Xs);
-  set(DType::kIQ2_S, ReadIq2S);
-  set(DType::kIQ3_XXS, ReadIq3Xxs);
-  set(DType::kIQ3_S, ReadIq3S);
-  set(DType::kIQ1_S, ReadIq1S);
-  set(DType::kIQ1_M, ReadIq1M);
   set(DType::kTQ1_0, ReadTq1);
   set(DType::kTQ2_0, ReadTq2);
   set(DType::kNVFP4, ReadNvfp4);
   set(DType::kScaledNVFP4, ReadScaledNvfp4);
+  for (const CodebookReader& reader : CodebookReaders()) set(reader.dtype, reader.read);
   return readers;
-}();
+}
 
 /// Half of 2^(exponent - 127), the scale of kMxfp4Values.
 float HalfOfPower(uint8_t exponent) {
@@ -213,9 +206,10 @@ constexpr uint8_t kLargestExponent = 252;   // 12 times half of 2^126 is the lar
 }  // namespace
 
 void ReadFileBlock(DType dtype, const uint8_t* row, int64_t b, FileBlock* out) {
+  static const BlockReaders readers = MakeReaders();
   const DTypeTraits& traits = Traits(dtype);
   const int64_t blocks = traits.block_elements / 32;
-  kReaders[static_cast<size_t>(dtype)](row + b / blocks * traits.block_bytes, b % blocks, out);
+  readers[static_cast<size_t>(dtype)](row + b / blocks * traits.block_bytes, b % blocks, out);
 }
 
 bool HasFiniteScales(DType dtype, const FileBlock& block) {
@@ -237,9 +231,6 @@ float FileBlockValue(DType dtype, const FileBlock& in, int i) {
   const float d = HalfToFloat(in.d), m = HalfToFloat(in.m);
   const int q = in.q[i];
   const uint8_t scale = in.scale[0], half_scale = in.scale[i / 16];  // of 32 values, of 16 values
-  const auto of_code = [&](const int8_t(&values)[16], uint8_t of, float factor) {
-    return d * static_cast<float>(of) * static_cast<float>(values[q]) * factor;
-  };
   switch (Traits(dtype).form) {
     case DType::kQ8_0:
       return d * static_cast<float>(q - 128);
@@ -260,14 +251,6 @@ float FileBlockValue(DType dtype, const FileBlock& in, int i) {
       return d * static_cast<float>(kIq4Values[q]);
     case DType::kIQ4_XS:
       return d * static_cast<float>(static_cast<int8_t>(scale)) * static_cast<float>(kIq4Values[q]);
-    case DType::kIQ2_S:
-      return of_code(kIq2Values, half_scale, kIq2Factor);
-    case DType::kIQ1_M:
-      return of_code(kIq1Values, half_scale, kIq1Factor);
-    case DType::kIQ3_XXS:
-      return of_code(kIq3XxsValues, scale, kIq3XxsFactor);
-    case DType::kIQ3_S:
-      return of_code(kIq3SValues, scale, 1);
     case DType::kMXFP4:
       return HalfOfPower(scale) * static_cast<float>(kMxfp4Values[q]);
     case DType::kQ4_Z:
@@ -276,8 +259,14 @@ float FileBlockValue(DType dtype, const FileBlock& in, int i) {
       return ScaleOf(in) * E4M3ToFloat(in.q[i]);
     case DType::kScaledNVFP4:
       return ScaleOf(in) * (0.5f * E4M3ToFloat(half_scale) * static_cast<float>(kMxfp4Values[q]));
-    default:
+    case DType::kQ4_K:
+    case DType::kQ5_K:
       return d * static_cast<float>(scale) * static_cast<float>(q) - m * static_cast<float>(in.scale[1]);
+    default: {
+      const CodeForm& codes = *FindCodeForm(Traits(dtype).form);
+      return d * static_cast<float>(codes.has_halves ? half_scale : scale) * static_cast<float>(codes.values[q]) *
+             codes.factor;
+    }
   }
 }
 

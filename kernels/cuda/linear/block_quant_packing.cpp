@@ -44,6 +44,26 @@ void LookUpCodes(const int8_t (&values)[16], int offset, Group* group) {
 
 constexpr int kMiddleOfSix = 32;
 
+/// Integers of 6 bits have a scale per 16 inputs, bytes one per 32.
+DType BlockQuantTypeOfCodes(const CodeForm& codes) {
+  const auto fits = [](int8_t value) { return value >= -kMiddleOfSix && value < kMiddleOfSix; };
+  return codes.has_halves && std::ranges::all_of(codes.values, fits) ? DType::kBlockQuant6 : DType::kBlockQuant8;
+}
+
+Group ReadCodes(const CodeForm& codes, const FileBlock& block) {
+  Group out{};
+  std::copy(std::begin(block.q), std::end(block.q), out.q);
+  for (int h = 0; h < 2; ++h) {
+    out.scale[h] = HalfToFloat(block.d) * static_cast<float>(block.scale[codes.has_halves ? h : 0]) * codes.factor;
+  }
+  const bool bytes = BlockQuantTypeOfCodes(codes) == DType::kBlockQuant8;
+  LookUpCodes(codes.values, bytes ? 0 : kMiddleOfSix, &out);
+  if (!bytes || out.scale[0] == out.scale[1]) return out;
+  std::array<float, 32> values;
+  for (int i = 0; i < 32; ++i) values[static_cast<size_t>(i)] = FileBlockValue(codes.form, block, i);
+  return RoundGroup(values);
+}
+
 Group ReadGroup(DType file, const uint8_t* row, int64_t b) {
   FileBlock block{};
   ReadFileBlock(file, row, b, &block);
@@ -51,9 +71,6 @@ Group ReadGroup(DType file, const uint8_t* row, int64_t b) {
   std::copy(std::begin(block.q), std::end(block.q), out.q);
   const float d = HalfToFloat(block.d), m = HalfToFloat(block.m);
   out.scale[0] = out.scale[1] = d;
-  const auto scale_halves = [&](float factor) {
-    for (int h = 0; h < 2; ++h) out.scale[h] = d * static_cast<float>(block.scale[h]) * factor;
-  };
   const DType form = Traits(file).form;
   switch (form) {
     case DType::kQ8_0:
@@ -85,24 +102,6 @@ Group ReadGroup(DType file, const uint8_t* row, int64_t b) {
     case DType::kIQ4_NL:
       LookUpCodes(kIq4Values, 0, &out);
       break;
-    case DType::kIQ3_XXS:
-    case DType::kIQ3_S:
-      out.scale[0] = out.scale[1] =
-          d * static_cast<float>(block.scale[0]) * (form == DType::kIQ3_S ? 1 : kIq3XxsFactor);
-      LookUpCodes(form == DType::kIQ3_S ? kIq3SValues : kIq3XxsValues, 0, &out);
-      break;
-    case DType::kIQ1_M:
-      scale_halves(kIq1Factor);
-      LookUpCodes(kIq1Values, kMiddleOfSix, &out);
-      break;
-    case DType::kIQ2_S: {
-      scale_halves(kIq2Factor);
-      LookUpCodes(kIq2Values, 0, &out);
-      if (block.scale[0] == block.scale[1]) break;
-      std::array<float, 32> values;  // bytes have one scale per 32 inputs
-      for (int i = 0; i < 32; ++i) values[static_cast<size_t>(i)] = FileBlockValue(form, block, i);
-      return RoundGroup(values);
-    }
     case DType::kScaledNVFP4:
       for (int h = 0; h < 2; ++h) {
         out.scale[h] = HasFiniteScales(form, block) ? 0.5f * FloatScale(block) * E4M3ToFloat(block.scale[h])
@@ -117,9 +116,13 @@ Group ReadGroup(DType file, const uint8_t* row, int64_t b) {
     case DType::kQ4_Z:
       out.SetOffset(-d * static_cast<float>(block.scale[0]));
       break;
-    default:
+    case DType::kQ4_K:
+    case DType::kQ5_K:
       out.scale[0] = out.scale[1] = d * static_cast<float>(block.scale[0]);
       out.SetOffset(-m * static_cast<float>(block.scale[1]));
+      break;
+    default:
+      return ReadCodes(*FindCodeForm(form), block);
   }
   return out;
 }
@@ -236,19 +239,19 @@ float UnitOf(float largest, int bits) {
 std::optional<DType> BlockQuantTypeOf(DType file) {
   static constexpr struct {
     DType form, device;
-  } kTypes[] = {{DType::kQ2_K, DType::kBlockQuant2},    {DType::kQ3_K, DType::kBlockQuant3},
-                {DType::kQ4_0, DType::kBlockQuant4},    {DType::kQ4_1, DType::kBlockQuant4},
-                {DType::kQ4_K, DType::kBlockQuant4},    {DType::kQ4_Z, DType::kBlockQuant4},
-                {DType::kQ5_0, DType::kBlockQuant5},    {DType::kQ5_1, DType::kBlockQuant5},
-                {DType::kQ5_K, DType::kBlockQuant5},    {DType::kQ6_K, DType::kBlockQuant6},
-                {DType::kIQ1_M, DType::kBlockQuant6},   {DType::kScaledNVFP4, DType::kBlockQuant6},
-                {DType::kQ8_0, DType::kBlockQuant8},    {DType::kIQ4_NL, DType::kBlockQuant8},
-                {DType::kIQ4_XS, DType::kBlockQuant8},  {DType::kIQ3_XXS, DType::kBlockQuant8},
-                {DType::kIQ3_S, DType::kBlockQuant8},   {DType::kIQ2_S, DType::kBlockQuant8},
+  } kTypes[] = {{DType::kQ2_K, DType::kBlockQuant2},        {DType::kQ3_K, DType::kBlockQuant3},
+                {DType::kQ4_0, DType::kBlockQuant4},        {DType::kQ4_1, DType::kBlockQuant4},
+                {DType::kQ4_K, DType::kBlockQuant4},        {DType::kQ4_Z, DType::kBlockQuant4},
+                {DType::kQ5_0, DType::kBlockQuant5},        {DType::kQ5_1, DType::kBlockQuant5},
+                {DType::kQ5_K, DType::kBlockQuant5},        {DType::kQ6_K, DType::kBlockQuant6},
+                {DType::kScaledNVFP4, DType::kBlockQuant6}, {DType::kQ8_0, DType::kBlockQuant8},
+                {DType::kIQ4_NL, DType::kBlockQuant8},      {DType::kIQ4_XS, DType::kBlockQuant8},
                 {DType::kMXFP4, DType::kBlockQuantE2M1}};
   const DType form = Traits(file).form;
   const auto* found = std::ranges::find_if(kTypes, [&](const auto& row) { return row.form == form; });
-  return found == std::end(kTypes) ? std::nullopt : std::optional(found->device);
+  if (found != std::end(kTypes)) return found->device;
+  const CodeForm* codes = FindCodeForm(form);
+  return codes == nullptr ? std::nullopt : std::optional(BlockQuantTypeOfCodes(*codes));
 }
 
 Status PackPanel(const HostTensor& host, int64_t panel, uint8_t* tiles, float* units) {
