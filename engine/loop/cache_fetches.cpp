@@ -110,9 +110,8 @@ bool CacheFetches::HasLongerCopy(const Slot& slot, const RunningTurn& turn) cons
   }
   const KvCache& cache = *slot.sequence->cache();
   if (!cache.state().used() || slot.owner != turn.request().owner || sequences_.Saves(&cache)) return false;
-  const TimelineView timeline = turn.timeline();
-  const int64_t own = slot.sequence->SharedPrefix(timeline, turn.max_reusable());
-  const int64_t stored = cache.StoredFloor(slot.sequence->CommonTokens(timeline, turn.max_reusable()));
+  const int64_t common = slot.sequence->CommonTokens(turn.timeline(), turn.max_reusable());
+  const int64_t own = cache.Floor(common), stored = cache.StoredFloor(common);
   return stored >= own + kMinFetchedTokens && cache.ring().CanRollBack(stored) &&
          sequences_.PlanFetch(slot.owner, stored - own).ask;
 }

@@ -118,8 +118,10 @@ std::optional<double> PrefixSharing::Fill(Slot& slot, const RunningTurn& turn) {
   if (donor == nullptr || shared < stored) restore_ms = fetches_.Restore(slot, turn.request(), stored);
   if (donor == nullptr || restore_ms) return restore_ms;
   Share(slot, *donor, shared, turn.request().forked_from != 0 || stored > 0);
-  // The next conversation with this history finds a boundary where this one departs from it.
-  slot.sequence->cache()->SetShared(donor->sequence->CommonTokens(turn.timeline(), turn.max_reusable()));
+  if (KvCache* cache = slot.sequence->cache(); cache->state().used()) {
+    // The next conversation with this history finds a boundary where this one departs from it.
+    cache->SetShared(donor->sequence->CommonTokens(turn.timeline(), turn.max_reusable()));
+  }
   return std::nullopt;
 }
 
