@@ -4,6 +4,15 @@
 
 namespace ringside {
 
+namespace {
+[[noreturn]] void LackStreams() { CheckFailed(__FILE__, __LINE__, "this device has no operations of several streams"); }
+}  // namespace
+
+void Backend::ScaleColumns(Tensor, const float*) { LackStreams(); }
+void Backend::AddScaledRows(Tensor, Tensor, Tensor) { LackStreams(); }
+void Backend::MatchMagnitude(Tensor, Tensor) { LackStreams(); }
+void Backend::Sparsify(Tensor, float) { LackStreams(); }
+
 void Backend::Scale(Tensor, float) { CheckFailed(__FILE__, __LINE__, "this device has no Scale"); }
 
 void Backend::LinearHeads(const HeadsArgs&) { CheckFailed(__FILE__, __LINE__, "this device has no LinearHeads"); }

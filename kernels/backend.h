@@ -148,6 +148,7 @@ enum class Feature {
   kScale,
   kSeparateExperts,  // ExpertsArgs that do not accumulate
   kChunks,           // ScoreTraits::chunked
+  kStreams,          // ScaleColumns, AddScaledRows, MatchMagnitude, Sparsify
   kFp8Gemms,         // GEMMs with kF8E4M3 weights round the activations to E4M3
 };
 
@@ -238,6 +239,16 @@ class Backend : public SlabMemory {
   virtual void Activate(Tensor x, Activation activation) = 0;
   /// x = xIELU(x), in place. REQUIRES: Feature::kXielu.
   virtual void Xielu(Tensor x, const XieluParameters& parameters);
+  /// x = x * factors, column by column, in place. factors: [n] on the device. REQUIRES: Feature::kStreams, as the next
+  /// three.
+  virtual void ScaleColumns(Tensor x, const float* factors);
+  /// y += x * factors, row by row. x, y [T, n]; factors [T, 1].
+  virtual void AddScaledRows(Tensor x, Tensor factors, Tensor y);
+  /// Scales each row of x, in place, to the root mean square of the row of `like`: x * rms(like) / rms(x), where rms(x)
+  /// is at least sqrt(1e-5).
+  virtual void MatchMagnitude(Tensor like, Tensor x);
+  /// x = max(0, x - (mean + deviations * standard deviation)) of each row, in place (Gemma 3n).
+  virtual void Sparsify(Tensor x, float deviations);
   /// x = x * factor, in place. REQUIRES: Feature::kScale.
   virtual void Scale(Tensor x, float factor);
   /// y = y * f(gate), element by element. gate, y [T, n]; or gate [T, n / m], with a value for each m columns of y.

@@ -163,7 +163,7 @@ Status ReadSizes(const ConfigJson& config, ModelSpec* spec) {
   for (const auto& [key, size] : sizes) {
     RETURN_IF_ERROR(*size != 0 ? config.Optional(key, size) : config.Need(key, size));
   }
-  RETURN_IF_ERROR(config.Optional("intermediate_size", &spec->ffn));
+  if (!config.Has("intermediate_size.0")) RETURN_IF_ERROR(config.Optional("intermediate_size", &spec->ffn));
   if (spec->kv_heads == 0) spec->kv_heads = spec->heads;
   RETURN_IF_ERROR(config.Optional("num_key_value_heads", &spec->kv_heads));
   RETURN_IF_ERROR(config.Optional("tie_word_embeddings", &spec->tied_head));

@@ -1,4 +1,5 @@
-// Gemma 4: layers of two kinds, with windows and without, whose heads differ.
+// Gemma 3n, with several residual streams, and Gemma 4, with layers of two kinds, with windows and without, whose heads
+// differ.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -33,6 +34,20 @@ constexpr TensorRule kSeparateExperts[] = {
     {TensorRole::kExpertDown, "layers.{}.experts.down_proj"},
 };
 
+constexpr TensorRule kStreams[] = {
+    {TensorRole::kStreamIn, "altup_projections.{e}.weight"},
+    {TensorRole::kStreamOut, "altup_unembed_projections.{e}.weight"},
+    {TensorRole::kStreamRouterNorm, "layers.{}.altup.router_norm.weight"},
+    {TensorRole::kStreamRouter, "layers.{}.altup.modality_router.weight"},
+    {TensorRole::kStreamPredict, "layers.{}.altup.prediction_coefs.weight"},
+    {TensorRole::kStreamCorrect, "layers.{}.altup.correction_coefs.weight"},
+    {TensorRole::kStreamScale, "layers.{}.altup.correct_output_scale"},
+    {TensorRole::kLaurelDown, "layers.{}.laurel.linear_left.weight"},
+    {TensorRole::kLaurelUp, "layers.{}.laurel.linear_right.weight"},
+    {TensorRole::kLaurelNorm, "layers.{}.laurel.post_laurel_norm.weight"},
+};
+
+bool FourOfFive(int64_t layer) { return layer % 5 != 4; }
 bool FiveOfSix(int64_t layer) { return layer % 6 != 5; }
 
 /// Head sizes by kind of layer. Newer files list the layers that differ from the model.
@@ -104,10 +119,8 @@ Status ReadSeparateExperts(const ConfigJson& config, ModelSpec* spec) {
   return Status::Ok();
 }
 
-Status ReadGemma4(const ConfigJson& config, ModelSpec* spec) {
-  spec->vocab = 262144, spec->trained_context = 131072;
-  spec->hidden = 2304, spec->ffn = 9216, spec->layers = 30;
-  spec->heads = 8, spec->kv_heads = 4, spec->head_dim = 256;
+/// Settings of Gemma 3n and 4. Sizes that are set may be absent.
+Status ReadBase34(const ConfigJson& config, ModelSpec* spec) {
   spec->tied_head = true;
   RETURN_IF_ERROR(ReadSizes(config, spec));
   RETURN_IF_ERROR(ReadActivation(config, "hidden_activation", "gelu_pytorch_tanh", spec));
@@ -119,12 +132,74 @@ Status ReadGemma4(const ConfigJson& config, ModelSpec* spec) {
   spec->norm_eps = 1e-6f;
   RETURN_IF_ERROR(config.Optional("rms_norm_eps", &spec->norm_eps));
   RETURN_IF_ERROR(config.Optional("final_logit_softcapping", &spec->logit_cap));
-  spec->norm_after = spec->value_norm = spec->layer_scalar = true;
+  spec->norm_after = spec->value_norm = true;
   spec->qk_norm = QkNorm::kHeads;
   spec->query_scale = 1;
   RETURN_IF_ERROR(CheckPositive("hidden size", static_cast<double>(spec->hidden)));
   spec->embedding_scale = std::sqrt(static_cast<float>(spec->hidden));
+  return Status::Ok();
+}
 
+/// The standard normal distribution's value below which a share of it lies, by bisection.
+double NormalQuantile(double share) {
+  double low = -40, high = 40;
+  for (int i = 0; i < 200; ++i) {
+    const double middle = (low + high) / 2;
+    (std::erfc(-middle / std::sqrt(2.0)) / 2 < share ? low : high) = middle;
+  }
+  return (low + high) / 2;
+}
+
+/// Widths of the MLP and shares of its gate that are cut off, by layer or for all.
+Status ReadGemma3nMlps(const ConfigJson& config, ModelSpec* spec) {
+  for (int64_t layer = 0; layer < spec->layers; ++layer) {
+    LayerTraits& traits = spec->layer_traits[static_cast<size_t>(layer)];
+    RETURN_IF_ERROR(config.Optional(fmt::format("intermediate_size.{}", layer), &traits.dense_ffn));
+    double share = 0;
+    for (const std::string& key :
+         {std::string("activation_sparsity_pattern"), fmt::format("activation_sparsity_pattern.{}", layer)}) {
+      if (!config.Has(key) || (key.back() == 'n' && config.Has(key + ".0"))) continue;
+      RETURN_IF_ERROR(config.Optional(key, &share));
+    }
+    if (!(share >= 0 && share < 1)) {
+      return InvalidArgument(fmt::format("config.json: 'activation_sparsity_pattern' of layer {} is {}", layer, share));
+    }
+    traits.sparse = share > 0;
+    traits.sparsity = traits.sparse ? static_cast<float>(NormalQuantile(share)) : 0;
+  }
+  return Status::Ok();
+}
+
+Status ReadGemma3n(const ConfigJson& config, ModelSpec* spec) {
+  spec->vocab = 262400, spec->trained_context = 32768;
+  spec->hidden = 2048, spec->layers = 35;
+  spec->heads = 8, spec->kv_heads = 2, spec->head_dim = 256;
+  RETURN_IF_ERROR(ReadBase34(config, spec));
+  RETURN_IF_ERROR(ReadWindows(config, FourOfFive, spec));
+  RETURN_IF_ERROR(ReadGemma3nMlps(config, spec));
+  if (spec->ffn == 0) spec->ffn = spec->layer_traits.front().dense_ffn;
+  spec->layer_inputs = 256, spec->layer_input_vocab = 262144;
+  RETURN_IF_ERROR(config.Optional("hidden_size_per_layer_input", &spec->layer_inputs));
+  RETURN_IF_ERROR(config.Optional("vocab_size_per_layer_input", &spec->layer_input_vocab));
+  spec->streams = {.count = 4, .laurel_rank = 64, .scaled = true};
+  int64_t active = 0, shared = 0;
+  RETURN_IF_ERROR(config.Optional("altup_num_inputs", &spec->streams.count));
+  RETURN_IF_ERROR(config.Optional("altup_active_idx", &active));
+  RETURN_IF_ERROR(config.Optional("altup_correct_scale", &spec->streams.scaled));
+  RETURN_IF_ERROR(config.Optional("laurel_rank", &spec->streams.laurel_rank));
+  if (active != 0) return InvalidArgument(fmt::format("config.json: 'altup_active_idx' {} is not supported", active));
+  if (spec->streams.count == 0) return InvalidArgument("config.json: 'altup_num_inputs' is 0");
+  RETURN_IF_ERROR(config.Optional("num_kv_shared_layers", &shared));
+  RETURN_IF_ERROR(ShareKeys("num_kv_shared_layers", shared, spec));
+  return ReadRotations(config, spec, PartialRotary::kIgnored, {.base = 1e6, .local = 1e4});
+}
+
+Status ReadGemma4(const ConfigJson& config, ModelSpec* spec) {
+  spec->vocab = 262144, spec->trained_context = 131072;
+  spec->hidden = 2304, spec->ffn = 9216, spec->layers = 30;
+  spec->heads = 8, spec->kv_heads = 4, spec->head_dim = 256;
+  RETURN_IF_ERROR(ReadBase34(config, spec));
+  spec->layer_scalar = true;
   RETURN_IF_ERROR(ReadWindows(config, FiveOfSix, spec));
   int64_t window = 0;
   RETURN_IF_ERROR(config.Need("sliding_window", &window));
@@ -146,6 +221,7 @@ Status ReadGemma4(const ConfigJson& config, ModelSpec* spec) {
 
 std::span<const HuggingFaceFamily> GemmaFamilies() {
   static const HuggingFaceFamily kFamilies[] = {
+      {"gemma3n_text", ReadGemma3n, kPrefix, {kAttention, kNormsAfter, kMlp, kLayerInputs, kStreams}},
       {"gemma4_text", ReadGemma4, kPrefix, {kAttention, kNormsAfter, kMlp, kSeparateExperts, kLayerInputs}},
       {"gemma4_unified_text", ReadGemma4, kPrefix, {kAttention, kNormsAfter, kMlp, kLayerInputs}},
   };

@@ -11,19 +11,13 @@ struct Wrapper {
   std::string_view type, text;
 };
 constexpr Wrapper kWrappers[] = {
-    {"gemma3", "gemma3_text"},
-    {"gemma4", "gemma4_text"},
-    {"gemma4_unified", "gemma4_unified_text"},
-    {"kimi_k25", "deepseek_v3"},
-    {"llama4", "llama4_text"},
-    {"mistral3", "mistral"},
-    {"muse_glimmer", "muse_glimmer_text"},
-    {"qwen2_5_vl", "qwen2"},
-    {"qwen2_vl", "qwen2"},
-    {"qwen3_5", "qwen3_5_text"},
-    {"qwen3_5_moe", "qwen3_5_moe_text"},
-    {"qwen3_vl", "qwen3_vl_text"},
-    {"qwen3_vl_moe", "qwen3_vl_moe_text"},
+    {"gemma3", "gemma3_text"},     {"gemma3n", "gemma3n_text"},
+    {"gemma4", "gemma4_text"},     {"gemma4_unified", "gemma4_unified_text"},
+    {"kimi_k25", "deepseek_v3"},   {"llama4", "llama4_text"},
+    {"mistral3", "mistral"},       {"muse_glimmer", "muse_glimmer_text"},
+    {"qwen2_5_vl", "qwen2"},       {"qwen2_vl", "qwen2"},
+    {"qwen3_5", "qwen3_5_text"},   {"qwen3_5_moe", "qwen3_5_moe_text"},
+    {"qwen3_vl", "qwen3_vl_text"}, {"qwen3_vl_moe", "qwen3_vl_moe_text"},
 };
 
 // As saved since transformers 4.52, and before.

@@ -92,6 +92,14 @@ Status CheckLayerHeads(const ModelSpec& spec) {
 }
 
 Status CheckLayerInputs(const ModelSpec& spec) {
+  const Streams& streams = spec.streams;
+  RETURN_IF_ERROR(CheckRange("number of streams", streams.count, 0, 16));
+  if (streams.count > 0) {
+    RETURN_IF_ERROR(CheckRange("number of streams", streams.count, 2, 16));
+    RETURN_IF_ERROR(CheckRange("rank of the map added to attention", streams.laurel_rank, 1, 1 << 14));
+    RETURN_IF_ERROR(CheckRange("width of per-layer inputs", spec.layer_inputs, 1, 1 << 14));
+    if (spec.experts > 0) return InvalidArgument("the model has several streams and experts, which is not supported");
+  }
   RETURN_IF_ERROR(CheckRange("width of per-layer inputs", spec.layer_inputs, 0, 1 << 14));
   if (spec.layer_inputs == 0) return Status::Ok();
   RETURN_IF_ERROR(CheckRange("vocabulary size of per-layer inputs", spec.layer_input_vocab, 1, 1 << 24));

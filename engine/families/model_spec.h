@@ -48,6 +48,14 @@ struct LatentAttention {
   bool separate_parts = false;  // the file has two matrices, one for keys and one for values, instead of one
 };
 
+/// Several residual streams (AltUp, Baykal et al. 2023; Gemma 3n). A layer predicts all streams from all, computes the
+/// first, and corrects the others by the difference.
+struct Streams {
+  int64_t count = 0;        // 0: one stream
+  int64_t laurel_rank = 0;  // of a low-rank map that is added to attention
+  bool scaled = false;      // the corrected first stream is scaled by column before per-layer inputs
+};
+
 /// The traits that may differ between layers.
 struct LayerTraits {
   Mixer mixer = Mixer::kAttention;
@@ -58,6 +66,8 @@ struct LayerTraits {
   int64_t dense_ffn = 0;  // width of this layer's MLP: that of a mixture has it instead of experts; 0: the model's
   int64_t heads = 0, kv_heads = 0, head_dim = 0;  // 0: the model's
   int64_t keys_of = -1;          // the earlier layer whose keys and values this one reads; -1: it has its own
+  float sparsity = 0;            // standard deviations above the mean where the MLP's gate is cut off
+  bool sparse = false;           // whether it is
   bool keys_are_values = false;  // values are the projected keys, before their norm
   bool plain_scores = false;     // not scaled by position (ModelSpec::position_scale)
   bool head_norms = true;        // of ModelSpec::qk_norm
@@ -150,6 +160,7 @@ struct ModelSpec {
   // gate of each layer's result, which is added to the stream. Width of a layer's part; 0: none.
   int64_t layer_inputs = 0;
   int64_t layer_input_vocab = 0;  // rows of that embedding; larger ids are 0
+  Streams streams;                // with layer_inputs, which are added to all streams but the first
   bool layer_scalar = false;      // a factor of the stream after each layer
 
   float embedding_scale = 1;  // Gemma: sqrt(hidden)

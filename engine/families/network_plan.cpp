@@ -44,7 +44,8 @@ void PlanPart(std::span<const TensorRule> rules, const Prefixes& prefixes, bool 
       if (rule.encoder != encoder) continue;
       if (IsPerLayer(rule.role) != (layer >= 0) || !IsRequired(rule.role, plan->spec, layer, encoder)) continue;
       const bool each = rule.name.find("{e}") != std::string_view::npos;
-      for (int64_t expert = each ? 0 : -1; expert < (each ? plan->spec.experts : 0); ++expert) {
+      const int64_t count = IsPerLayer(rule.role) ? plan->spec.experts : plan->spec.streams.count - 1;
+      for (int64_t expert = each ? 0 : -1; expert < (each ? count : 0); ++expert) {
         PlanTensor(rule, prefixes, layer, expert, plan);
       }
     }

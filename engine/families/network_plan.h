@@ -28,7 +28,7 @@ struct PlannedTensor {
   TensorRole role;
   bool encoder = false;        // belongs to the encoder
   int64_t layer = -1;          // -1: no layer
-  int64_t expert = -1;         // -1: none, or all
+  int64_t expert = -1;         // or stream, counted without the first; -1: none, or all
   std::string name;            // in the file
   std::vector<int64_t> shape;  // in the file
   bool transposed = false;     // the file has [in, out]
@@ -58,7 +58,7 @@ Result<NetworkPlan> PlanHuggingFace(const FlatJson& config, std::span<const std:
                                     const std::string& folder);
 
 /// Tensor name in one kind of file for one kind of network. "{}" is replaced by the layer's number, "{e}" by the
-/// expert's; expert tensors without "{e}" contain all experts.
+/// expert's or stream's; expert tensors without "{e}" contain all experts.
 struct TensorRule {
   TensorRole role;
   std::string_view name;

@@ -46,6 +46,7 @@ bool IsRequired(TensorRole role, const ModelSpec& spec, int64_t layer, bool enco
   const bool has_mlp = layer < 0 || encoder || spec.Layer(layer).has_mlp, dense = has_mlp && !mixture;
   const Mixer mixer = layer < 0 || encoder ? Mixer::kAttention : spec.Layer(layer).mixer;
   const bool owns = layer < 0 || spec.OwnsKeys(layer), has_values = owns && !spec.Layer(layer).keys_are_values;
+  const bool streams = spec.streams.count > 0;
   const bool fused_experts = spec.fused_gate_up || spec.fused_experts;
   const bool head_norms = spec.qk_norm != QkNorm::kNone && spec.head_norm_weights;
   const bool latent = mixer == Mixer::kAttention && spec.latent.rank > 0;

@@ -63,6 +63,12 @@ Decoder::Decoder(Backend& backend, const ModelSpec& spec, const Shard& shard, st
       layer_inputs_{.all = {.columns = spec.layers * spec.layer_inputs},
                     .projected = {.columns = spec.layers * spec.layer_inputs},
                     .gate = {.columns = spec.layer_inputs}},
+      streams_{.streams = {.columns = spec.streams.count * spec.hidden},
+               .predicted = {.columns = spec.streams.count * spec.hidden},
+               .weights = {.columns = spec.streams.count},
+               .factors = {.columns = spec.streams.count * spec.streams.count},
+               .laurel_low = {.columns = spec.streams.laurel_rank},
+               .laurel = {.columns = spec.streams.count > 0 ? spec.hidden : 0}},
       router_{.columns = spec.experts + (spec.shared_ffn > 0 ? 1 : 0)},
       part_{.columns = shard.whole() && !spec.norm_after ? 0 : spec.hidden},
       wanted_{.columns = spec.hidden},
@@ -84,10 +90,31 @@ Result<Tensor> Decoder::Scratch::Rows(Backend& backend, int64_t rows, int64_t wi
 
 Status Decoder::Reserve(int64_t rows) {
   const int64_t together = LargestMicroBatch(rows, shard_.stages, backend_.saturating_rows());
-  for (Scratch* scratch :
-       {&stream_scratch_, &normed_, &mlp_normed_, &qkv_, &attended_, &latent_.query_latents, &latent_.queries,
-        &latent_.expanded, &mixed_, &mlp_in_, &mlp_mid_, &experts_, &layer_inputs_.all, &layer_inputs_.projected,
-        &layer_inputs_.gate, &router_, &part_, &low_rank_, &embedded_}) {
+  for (Scratch* scratch : {&stream_scratch_,
+                           &normed_,
+                           &mlp_normed_,
+                           &qkv_,
+                           &attended_,
+                           &latent_.query_latents,
+                           &latent_.queries,
+                           &latent_.expanded,
+                           &mixed_,
+                           &mlp_in_,
+                           &mlp_mid_,
+                           &experts_,
+                           &layer_inputs_.all,
+                           &layer_inputs_.projected,
+                           &layer_inputs_.gate,
+                           &streams_.streams,
+                           &streams_.predicted,
+                           &streams_.weights,
+                           &streams_.factors,
+                           &streams_.laurel_low,
+                           &streams_.laurel,
+                           &router_,
+                           &part_,
+                           &low_rank_,
+                           &embedded_}) {
     RETURN_IF_ERROR(scratch->Rows(backend_, together).status());
   }
   if (own_.encoder_layers > 0) {
@@ -238,6 +265,7 @@ Tensor Decoder::MlpHidden(Tensor x, const LayerWeights& w, int64_t layer) {
                    .y = mlp_in,
                    .rounded_bias = w.mlp_in_bias.rounded.data.data()});
   AddAdapted(x, layer, AdaptedPart::kMlpIn, mlp_in);
+  if (own_.Layer(layer).sparse) backend_.Sparsify(mlp_in.Columns(0, width), own_.Layer(layer).sparsity);
   Tensor mlp_mid = mlp_in;
   if (own_.gated) {
     mlp_mid = mlp_mid_.Rows(backend_, x.rows, width).value();
@@ -466,6 +494,7 @@ void Decoder::RunLayers(const MicroBatch& batch, const KvShape& shape) {
                     .segments = batch.segments,
                     .step = ++attention_step_},
       .recurrence = {.sizes = own_.recurrence, .shape = shape, .segments = batch.segments, .step = attention_step_}};
+  if (own_.streams.count > 0) SplitStreams();
   for (int64_t layer = 0; layer < own_.layers; ++layer) {
     const LayerTraits traits = own_.Layer(layer);
     const bool rotates = own_.rope_pairs != RopePairs::kNone && traits.rotation >= 0;
@@ -483,9 +512,14 @@ void Decoder::RunLayers(const MicroBatch& batch, const KvShape& shape) {
     step.attention.pairs = rotates ? own_.rope_pairs : RopePairs::kNone;
     step.attention.angles = rotates ? batch.angles[static_cast<size_t>(traits.rotation)] : RopeAngles{};
     step.attention.scores.window = traits.window;
-    Block(weights_.layers[static_cast<size_t>(layer)], step);
+    const LayerWeights& weights = weights_.layers[static_cast<size_t>(layer)];
+    if (own_.streams.count > 0)
+      BlockOfStreams(weights, step);
+    else
+      Block(weights, step);
     if (IsRecurrent(traits.mixer)) ++step.recurrence.layer;
   }
+  if (own_.streams.count > 0) JoinStreams();
 }
 
 // A few rows at a time: the logits of a whole prompt would not fit.

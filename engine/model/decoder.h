@@ -59,6 +59,12 @@ class Decoder final : public RankDecoder {
     Scratch all, projected;  // [T, L P]
     Scratch gate;            // [T, P]
   };
+  struct StreamScratch {
+    Scratch streams, predicted;  // [T, streams D]
+    Scratch weights;             // [T, streams]
+    Scratch factors;             // [T, streams^2]
+    Scratch laurel_low, laurel;  // [T, rank], [T, D]
+  };
   /// A launched step.
   struct Begun {
     uint64_t submission = 0;
@@ -111,6 +117,15 @@ class Decoder final : public RankDecoder {
   /// Per-layer inputs (ModelSpec::layer_inputs): of all layers, from the stream of embeddings; and a layer's.
   void EmbedLayerInputs(std::span<const TokenId> ids);
   void AddLayerInput(const LayerWeights& w, int64_t layer);
+  /// part_ = a layer's part of the per-layer inputs, gated by `stream`.
+  Tensor LayerInput(Tensor stream, const LayerWeights& w, int64_t layer);
+  /// Several streams (ModelSpec::streams): from the embedding; a layer; their mean, in stream_.
+  void SplitStreams();
+  void BlockOfStreams(const LayerWeights& w, const LayerStep& step);
+  void JoinStreams();
+  /// [T, streams]: tanh of the router of a stream.
+  Tensor StreamWeightsOf(Tensor stream, const LayerWeights& w);
+  void CopyRows(Tensor x, Tensor y);
   /// A term of the residual stream: x W^T + bias, plus the adapters' part.
   struct StreamPart {
     const Weight& weight;
@@ -151,6 +166,7 @@ class Decoder final : public RankDecoder {
   Scratch mlp_mid_;         // [T, F], for gated MLPs
   Scratch experts_;         // [T, D], for experts next to an MLP
   LayerInputScratch layer_inputs_;
+  StreamScratch streams_;
   Scratch router_;        // [T, experts]
   Scratch part_;          // [T, D] partial sum of this rank, for the all-reduce or an output norm
   Scratch wanted_;        // [rows, D] rows with logits or hidden states

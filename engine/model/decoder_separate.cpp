@@ -55,19 +55,23 @@ void Decoder::EmbedLayerInputs(std::span<const TokenId> ids) {
   backend_.Add(projected, all);
 }
 
-// x + Norm(W (activation(V x) * input))
-void Decoder::AddLayerInput(const LayerWeights& w, int64_t layer) {
-  const Tensor gate = layer_inputs_.gate.Rows(backend_, stream_.rows).value();
-  const Tensor all = layer_inputs_.all.Rows(backend_, stream_.rows).value();
+// Norm(W (activation(V x) * input))
+Tensor Decoder::LayerInput(Tensor stream, const LayerWeights& w, int64_t layer) {
+  const Tensor gate = layer_inputs_.gate.Rows(backend_, stream.rows).value();
+  const Tensor all = layer_inputs_.all.Rows(backend_, stream.rows).value();
   const Weight* in[] = {&w.input_gate};
-  backend_.Linear({.x = stream_, .weights = in, .y = gate});
+  backend_.Linear({.x = stream, .weights = in, .y = gate});
   backend_.Activate(gate, own_.activation);
   backend_.Gate(all.Columns(layer * own_.layer_inputs, own_.layer_inputs), GateKind::kIdentity, gate);
-  const Tensor sum = part_.Rows(backend_, stream_.rows).value();
+  const Tensor sum = part_.Rows(backend_, stream.rows).value();
   const Weight* out[] = {&w.input_out};
   backend_.Linear({.x = gate, .weights = out, .y = sum});
   PostNorm(sum, w.input_post_norm);
-  backend_.Add(sum, stream_);
+  return sum;
+}
+
+void Decoder::AddLayerInput(const LayerWeights& w, int64_t layer) {
+  backend_.Add(LayerInput(stream_, w, layer), stream_);
 }
 
 }  // namespace ringside

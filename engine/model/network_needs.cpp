@@ -23,6 +23,7 @@ constexpr Need kNeeds[] = {
      "attention heads that differ between layers"},
     {Feature::kVariedLayers, [](const ModelSpec& spec) { return spec.shares_keys(); },
      "layers that share keys and values"},
+    {Feature::kStreams, [](const ModelSpec& spec) { return spec.streams.count > 0; }, "several residual streams"},
     {Feature::kGates, [](const ModelSpec& spec) { return spec.layer_inputs > 0; }, "per-layer embeddings"},
     {Feature::kScale, [](const ModelSpec& spec) { return spec.layer_scalar; }, "factors of its layers"},
     {Feature::kVariedLayers, [](const ModelSpec& spec) { return spec.heads_vary(); },

@@ -52,6 +52,10 @@ class CpuBackend final : public Backend {
   void LayerNorm(Tensor x, const float* weight, const float* bias, float eps, Tensor y) override;
   void Linear(const LinearArgs& args) override;
   void Scale(Tensor x, float factor) override;
+  void ScaleColumns(Tensor x, const float* factors) override;
+  void AddScaledRows(Tensor x, Tensor factors, Tensor y) override;
+  void MatchMagnitude(Tensor like, Tensor x) override;
+  void Sparsify(Tensor x, float deviations) override;
   void LinearHeads(const HeadsArgs& args) override;
   void Attention(const AttentionArgs& args) override;
   void MultiplyActivated(Tensor x, Activation activation, Tensor y) override;

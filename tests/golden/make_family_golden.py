@@ -238,6 +238,11 @@ FAMILIES = {
         vision_config=dict(hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=1,
                            num_key_value_heads=1, head_dim=16, global_head_dim=16, patch_size=4,
                            position_embedding_size=16))),
+    "gemma3n_text": ("Gemma3n", dict(
+        GROUPED, head_dim=16, sliding_window=12, num_hidden_layers=4, hidden_size_per_layer_input=8, vocab_size_per_layer_input=80,
+        num_kv_shared_layers=2, laurel_rank=6, activation_sparsity_pattern=[0.9, 0.0, 0.6, 0.0],
+        intermediate_size=[32, 32, 40, 40], final_logit_softcapping=4.0, altup_num_inputs=3,
+        layer_types=layers("sliding", "full", "sliding", "full"))),
     "llama4_text": ("Llama4", dict(
         GROUPED, head_dim=16, num_hidden_layers=4, intermediate_size=16, intermediate_size_mlp=32, num_local_experts=4,
         attention_chunk_size=12, moe_layers=[1, 3], no_rope_layers=[1, 0, 1, 1], floor_scale=8, attn_scale=0.3,
@@ -279,10 +284,10 @@ LONGER_IDS = [(i * i * 7 + i * 13 + 5) % VOCAB for i in range(150)]
 # Families whose place in the list is not their seed.
 SEEDS = {"deepseek_v2": 154, "deepseek_v3": 155, "glm4_moe_lite": 156, "mistral4": 157, "kimi_k25": 158, "gemma4": 160,
          "gemma4_moe": 161, "gemma4_wrapper": 162, "gemma4_unified_text": 163,
-         "llama4_text": 170, "afmoe": 171, "laguna": 172, "phimoe": 173, "muse_glimmer": 174}
+         "gemma3n_text": 169, "llama4_text": 170, "afmoe": 171, "laguna": 172, "phimoe": 173, "muse_glimmer": 174}
 FLOAT32 = {"xglm"}  # its mask value overflows in a float64 run
 SDPA = {"falcon_alibi"}  # the eager implementation of transformers 5.24 adds the slopes' biases twice
-TEXT_CONFIGS = {"Gemma3": "Gemma3TextConfig", "Gemma4": "Gemma4TextConfig",
+TEXT_CONFIGS = {"Gemma3": "Gemma3TextConfig", "Gemma3n": "Gemma3nTextConfig", "Gemma4": "Gemma4TextConfig",
                 "Gemma4Unified": "Gemma4UnifiedTextConfig", "Llama4": "Llama4TextConfig", "Qwen3_5": "Qwen3_5TextConfig",
                 "Qwen3_5Moe": "Qwen3_5MoeTextConfig"}
 
@@ -292,7 +297,7 @@ def fill(model, seed):
     norms are around the identity."""
     generator = torch.Generator().manual_seed(seed)
     kind = type(model).__name__
-    centered = kind.startswith(("Gemma", "Qwen3Next", "Qwen3_5")) and not kind.startswith("Gemma4")
+    centered = kind.startswith(("Gemma", "Qwen3Next", "Qwen3_5")) and not kind.startswith(("Gemma3n", "Gemma4"))
     for name, tensor in model.state_dict().items():
         noise = torch.randn(tensor.shape, generator=generator, dtype=torch.float64)
         if tensor.ndim == 0:  # a constant

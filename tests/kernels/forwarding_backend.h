@@ -68,6 +68,10 @@ class ForwardingBackend : public Backend {
   }
   void Linear(const LinearArgs& args) override { inner_->Linear(args); }
   void Scale(Tensor x, float factor) override { inner_->Scale(x, factor); }
+  void ScaleColumns(Tensor x, const float* factors) override { inner_->ScaleColumns(x, factors); }
+  void AddScaledRows(Tensor x, Tensor factors, Tensor y) override { inner_->AddScaledRows(x, factors, y); }
+  void MatchMagnitude(Tensor like, Tensor x) override { inner_->MatchMagnitude(like, x); }
+  void Sparsify(Tensor x, float deviations) override { inner_->Sparsify(x, deviations); }
   void LinearHeads(const HeadsArgs& args) override { inner_->LinearHeads(args); }
   void AddLowRank(const LowRankArgs& args) override { inner_->AddLowRank(args); }
   void Attention(const AttentionArgs& args) override { inner_->Attention(args); }

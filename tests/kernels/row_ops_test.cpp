@@ -160,6 +160,37 @@ TEST_P(RowOps, GatesAndFactors) {
   }
 }
 
+TEST_P(RowOps, StreamsAreScaledAndMatched) {
+  constexpr int64_t kRows = 3, kCols = 37;
+  constexpr size_t kCount = kRows * kCols;
+  const std::vector<float> x = RandomFloats(kCount, 9, 2);
+  std::vector<float> like = RandomFloats(kCount, 10, 5), factors = RandomFloats(kCols, 11), weights = {0.5f, -2, 0};
+  std::vector<float> scaled = x, sum = like, matched = x, sparse = x, own = x;
+  backend_->ScaleColumns(AsTensor(scaled, kRows, kCols), factors.data());
+  backend_->AddScaledRows(AsTensor(own, kRows, kCols), AsTensor(weights, kRows, 1), AsTensor(sum, kRows, kCols));
+  backend_->MatchMagnitude(AsTensor(like, kRows, kCols), AsTensor(matched, kRows, kCols));
+  backend_->Sparsify(AsTensor(sparse, kRows, kCols), 0.7f);
+  for (size_t r = 0; r < kRows; ++r) {
+    double mean = 0, squares = 0, target = 0;
+    for (size_t c = 0; c < kCols; ++c) {
+      mean += x[r * kCols + c] / static_cast<double>(kCols);
+      squares += std::pow(x[r * kCols + c], 2) / static_cast<double>(kCols);
+      target += std::pow(like[r * kCols + c], 2) / static_cast<double>(kCols);
+    }
+    const double cutoff = mean + 0.7 * std::sqrt(squares - mean * mean);
+    for (size_t c = 0; c < kCols; ++c) {
+      const size_t i = r * kCols + c;
+      EXPECT_EQ(scaled[i], x[i] * factors[c]);
+      EXPECT_EQ(sum[i], like[i] + weights[r] * x[i]);
+      EXPECT_NEAR(matched[i], x[i] * std::sqrt(target / squares), 2e-6 * std::fabs(x[i]) * std::sqrt(target / squares));
+      EXPECT_NEAR(sparse[i], std::max(x[i] - cutoff, 0.0), 1e-6);
+    }
+  }
+  std::vector<float> zeros(kCols, 0.0f);  // are not divided by
+  backend_->MatchMagnitude(AsTensor(like, 1, kCols), AsTensor(zeros, 1, kCols));
+  EXPECT_EQ(zeros, std::vector<float>(kCols, 0.0f));
+}
+
 // A gate of each head.
 TEST_P(RowOps, GatesCanCoverSeveralColumns) {
   std::vector<float> gate = RandomFloats(6, 7), x = RandomFloats(2 * 3 * 20, 8), want = x;

@@ -115,6 +115,11 @@ void AddSpec(const ModelSpec& spec, Digest* digest) {
       digest->AddNumber(value);
     }
   }
+  if (spec.streams.count > 0) {
+    for (const int64_t value : {spec.streams.count, spec.streams.laurel_rank, int64_t{spec.streams.scaled}}) {
+      digest->AddNumber(value);
+    }
+  }
   if (spec.separate_gate || !spec.head_norm_weights || spec.plain_final_norm || !spec.embedding_norm_weights) {
     for (const bool value : {spec.separate_gate, spec.head_gates, spec.softplus_gate, spec.head_norm_weights,
                              spec.plain_final_norm, spec.embedding_norm_weights}) {
@@ -160,6 +165,7 @@ void AddSpec(const ModelSpec& spec, Digest* digest) {
     digest->AddNumber(spec.Layer(layer).window);
     digest->AddNumber(spec.Layer(layer).rotation);
     const LayerTraits traits = spec.Layer(layer);
+    if (traits.sparse) digest->AddFloat(static_cast<double>(traits.sparsity));
     if (traits.chunked || traits.plain_scores || !traits.head_norms || traits.heads != 0) {
       for (const int64_t value :
            {int64_t{traits.chunked}, int64_t{traits.plain_scores}, int64_t{traits.head_norms}, traits.heads}) {

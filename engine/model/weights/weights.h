@@ -60,6 +60,16 @@ struct SeparateExperts {
   DeviceVector router_scales;                                                // [experts]
 };
 
+/// A layer's part of several streams; see ModelSpec::streams.
+struct StreamWeights {
+  DeviceVector router_norm;       // [D]; includes a factor of 1 / D
+  Weight router;                  // [streams, D]
+  Weight predict, correct;        // [streams^2, streams], [streams, streams]
+  DeviceVector scale;             // [D]
+  Weight laurel_down, laurel_up;  // [rank, D], [D, rank]
+  DeviceVector laurel_norm;       // [D]
+};
+
 /// The model's part of per-layer inputs; see ModelSpec::layer_inputs.
 struct LayerInputWeights {
   Weight table;       // [layer_input_vocab, L P]
@@ -94,6 +104,7 @@ struct LayerWeights {
   std::vector<Expert> expert_list;              // the same, in the backend's form
   Buffer placed_experts;                        // Backend::PackExperts
   SeparateExperts separate;
+  StreamWeights streams;
   Weight input_gate, input_out;  // [P, D], [D, P]; of per-layer inputs
   DeviceVector input_post_norm;  // [D]
   float scalar = 1;              // ModelSpec::layer_scalar
@@ -123,7 +134,8 @@ struct Weights {
   DeviceVector biases;                               // ScoreTraits::biases; T5 only
   EncoderWeights encoder;                            // no layers if there is none
   LayerInputWeights layer_inputs;
-  DeviceVector ones;  // weights of a norm without any; [the largest head size]
+  std::vector<Weight> stream_in, stream_out;  // [D, D] each, of all streams but the first
+  DeviceVector ones;                          // weights of a norm without any; [the largest head size]
   std::vector<LayerWeights> layers;
   bool tied_head = false;
   int64_t bytes = 0;          // all tensors, as stored on the device
