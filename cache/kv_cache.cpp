@@ -11,8 +11,8 @@ void KvCache::Reset(const RingWindow& window) {
   CHECK_LE(window.pinned, shape_.pinned_capacity());
   ring_ = Ring(window, shape_.ring_rows());
   state_.Clear();
-  turn_ = 0;
-  snapshot_ = 0;
+  turn_ = shared_ = 0;
+  set_snapshot(0);
   history_ = nullptr;
   branch_ = 0;
 }
@@ -61,6 +61,11 @@ void KvCache::BranchOff(const KvCache& history, int64_t tokens) {
   snapshot_ = 0;
   history_ = history.slab_;
   branch_ = BranchAt(tokens, pinned);
+}
+
+int64_t KvCache::StoredFloor(int64_t to) const {
+  const auto after = std::ranges::upper_bound(stored_boundaries_, std::min(to, ring_.unchanged()));
+  return after == stored_boundaries_.begin() ? 0 : *std::prev(after);
 }
 
 bool KvCache::SeesRows(int64_t before) const {

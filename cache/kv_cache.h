@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "cache/ring.h"
@@ -62,7 +64,13 @@ class KvCache {
 
   /// Id of the snapshot that has the rows before ring().unchanged(); 0 = none. Set by Snapshot.
   uint64_t snapshot() const { return snapshot_; }
-  void set_snapshot(uint64_t id) { snapshot_ = id; }
+  /// `boundaries`: those of its recurrent state, ascending.
+  void set_snapshot(uint64_t id, std::vector<int64_t> boundaries = {}) {
+    snapshot_ = id;
+    stored_boundaries_ = std::move(boundaries);
+  }
+  /// The last boundary up to `to` that the snapshot has, of the tokens in this cache; 0 = none.
+  int64_t StoredFloor(int64_t to) const;
 
   /// True if that snapshot has every row of the cache.
   bool saved() const { return snapshot_ != 0 && ring_.unchanged() == ring_.next(); }
@@ -73,9 +81,10 @@ class KvCache {
   Ring& ring() { return ring_; }
   const Ring& ring() const { return ring_; }
   const StateSlots& state() const { return state_; }
-  StateMarks state_marks() const { return {turn_, ring_.window().pinned, ring_.message_starts()}; }
-  /// Sets the position of the last token before an answer, a StateMark.
+  StateMarks state_marks() const { return {turn_, ring_.window().pinned, ring_.message_starts(), shared_}; }
+  // Set StateMarks::turn and ::shared until the next Reset.
   void SetTurn(int64_t position) { turn_ = position; }
+  void SetShared(int64_t position) { shared_ = position; }
 
  private:
   friend class KvPool;
@@ -85,8 +94,9 @@ class KvCache {
   int64_t pages_ = 0, reserved_pages_ = 0;  // set by the pool: backed by memory; reserved
   Ring ring_;
   StateSlots state_;
-  int64_t turn_ = 0;
+  int64_t turn_ = 0, shared_ = 0;
   uint64_t snapshot_ = 0;
+  std::vector<int64_t> stored_boundaries_;
   const void* history_ = nullptr;
   int64_t branch_ = 0;
 };

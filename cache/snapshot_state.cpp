@@ -29,8 +29,9 @@ int64_t Snapshot::bytes_of(const SnapshotChunk& chunk) const {
 }
 
 void Snapshot::PlanStateChunks() {
+  const int64_t part_bytes = header_.chunk_bytes();
   const auto plan = [&](SnapshotRegion region, int64_t position, int64_t bytes) {
-    for (int64_t part = 0; part < Parts(bytes, header_.chunk_bytes()); ++part) {
+    for (int64_t part = 0; part < Parts(bytes, part_bytes); ++part) {
       chunks_.push_back({region, position / kChunk, part, std::nullopt, {}});
     }
   };

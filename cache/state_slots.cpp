@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/defect.h"
 
 namespace ringside {
 namespace {
@@ -27,17 +28,16 @@ std::vector<int64_t> ThinBoundaries(std::vector<int64_t> boundaries, int64_t mos
     const auto after = std::ranges::upper_bound(boundaries, position);
     return after == boundaries.begin() ? 0 : *std::prev(after);
   };
-  const int64_t turn = before(marks.turn), pinned = before(marks.pinned);
-  std::vector<Candidate> kept;
-  for (const int64_t position : boundaries) {
+  const int64_t marked[] = {before(marks.turn), before(marks.pinned), before(marks.shared)};
+  const auto kind_of = [&](int64_t position) {
+    if (position == boundaries.back() || position == read) return Candidate::kNever;
+    if (std::ranges::count(marked, position) > 0) return Candidate::kMark;
     const auto start = std::ranges::lower_bound(marks.starts, position);
     const bool starts = start != marks.starts.end() && *start < position + StateShape::kChunk;
-    const bool never = position == boundaries.back() || position == read;
-    kept.push_back({position, never                                    ? Candidate::kNever
-                              : position == turn || position == pinned ? Candidate::kMark
-                              : starts                                 ? Candidate::kMessageStart
-                                                                       : Candidate::kOther});
-  }
+    return starts ? Candidate::kMessageStart : Candidate::kOther;
+  };
+  std::vector<Candidate> kept;
+  for (const int64_t position : boundaries) kept.push_back({position, kind_of(position)});
   while (std::ssize(kept) > most) {
     size_t victim = 0;
     std::pair<int, int64_t> least{Candidate::kNever, 0};
@@ -68,7 +68,7 @@ int StateSlots::SlotOf(int64_t boundary) const {
 }
 
 int64_t StateSlots::Floor(int64_t to, int64_t next) const {
-  if (!used() || to >= Before(next)) return to;
+  if (!used() || to >= Before(next) || RINGSIDE_DEFECT("state_floor_ignored")) return to;
   const auto after = std::ranges::upper_bound(held_, to, {}, &StateWrite::position);
   return after == held_.begin() ? 0 : std::prev(after)->position;
 }
@@ -97,7 +97,9 @@ void StateSlots::Append(int64_t position, int64_t rows, const StateMarks& marks,
 }
 
 void StateSlots::RollBack(int64_t to) {
-  std::erase_if(held_, [to](const StateWrite& held) { return held.position > to; });
+  if (!RINGSIDE_DEFECT("boundaries_not_rolled_back")) {
+    std::erase_if(held_, [to](const StateWrite& held) { return held.position > to; });
+  }
   CHECK(!used() || Before(to) == 0 || SlotOf(Before(to)) >= 0);
 }
 

@@ -20,10 +20,12 @@ struct StateMarks {
   int64_t turn = 0;                 // the last token before an answer, which can be sampled again from there
   int64_t pinned = 0;               // end of the pinned tokens, which other conversations share
   std::span<const int64_t> starts;  // message starts, ascending
+  int64_t shared = 0;               // end of the tokens shared with another conversation
 };
 
 /// Reduces ascending boundaries to `most`. Drops the one whose neighbors are closest together; those before a message
-/// start after all others, those before `turn` and `pinned` next, the last one and `read` never. REQUIRES: most >= 2.
+/// start after all others, those before `turn`, `pinned` and `shared` next, the last one and `read` never. REQUIRES:
+/// most >= 2.
 std::vector<int64_t> ThinBoundaries(std::vector<int64_t> boundaries, int64_t most, const StateMarks& marks,
                                     std::optional<int64_t> read = std::nullopt);
 

@@ -45,10 +45,15 @@ void Sequence::Restored(std::span<const TokenId> tokens, int64_t replay_start, i
   restored_ = source;
 }
 
-int64_t Sequence::SharedPrefix(const TimelineView& timeline, int64_t most) const {
+int64_t Sequence::CommonTokens(const TimelineView& timeline, int64_t most) const {
   if (cache_ == nullptr || cache_->history() != nullptr) return 0;
   if (!(cache_->ring().window() == timeline.window) || adapter_ != timeline.adapter) return 0;
-  const int64_t tokens = cache_->Floor(std::min(CommonWith(timeline), most));
+  return std::min(CommonWith(timeline), most);
+}
+
+int64_t Sequence::SharedPrefix(const TimelineView& timeline, int64_t most) const {
+  if (cache_ == nullptr) return 0;
+  const int64_t tokens = cache_->Floor(CommonTokens(timeline, most));
   return CanContinueFrom(tokens) ? tokens : 0;
 }
 

@@ -54,6 +54,9 @@ class Sequence {
   KvCache* Detach();
   /// Records that the cache holds `tokens` (their number is that of its ring), restored from `source`.
   void Restored(std::span<const TokenId> tokens, int64_t replay_start, int adapter, CacheSource source);
+  /// Number of the first `most` tokens of `timeline` that the cache has or had: same window, adapter and message
+  /// starts.
+  int64_t CommonTokens(const TimelineView& timeline, int64_t most) const;
   /// Number of the first `most` tokens of `timeline` that another cache may copy from this one: same window, adapter
   /// and message starts, every row that the next token sees is resident, and the recurrent state is there. 0 = none.
   int64_t SharedPrefix(const TimelineView& timeline, int64_t most) const;

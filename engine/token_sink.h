@@ -21,6 +21,7 @@ struct CacheReport {
   CacheSource source = CacheSource::kNew;
   int64_t tokens_reused = 0;    // found in the slot, or restored into it
   int64_t tokens_computed = 0;  // prefilled for this turn
+  int64_t tokens_replayed = 0;  // part of tokens_computed: cached, but after the last usable recurrent state
   int64_t tokens_evicted = 0;   // tokens of the timeline that are no longer visible at the end of the turn
   int64_t messages_evicted = 0;
   double restore_ms = 0;  // host, disk: from the request to the tiers to the end of the copy into the slot

@@ -49,12 +49,12 @@ class SlabMemory {
   virtual void Free(void* data, size_t bytes) = 0;
 
   // ---- slabs, in the layout of KvShape -----------------------------------------------------------------------------
-  /// Copies whole tiles from one slab to another, after copies of these two to and from the host. If ranks share a
-  /// slab, the copy must start at the beginning of both.
+  /// Copies whole tiles, or the beginning of a slab up to a tile (KvShape::HeldBytes), from one slab to another, after
+  /// copies of these two to and from the host. If ranks share a slab, the copy must start at the beginning of both.
   virtual void CopyOnDevice(void* to, const void* from, size_t bytes) = 0;
   /// Starts to copy the runs, in order, concurrently with operations. The copies see everything issued before;
-  /// Attention on this slab that is issued later waits for them, layer by layer. The host memory must stay valid until
-  /// CopyDone. Loads complete in call order, and so do saves.
+  /// Attention on this slab that is issued later waits for them, layer by layer; so do operations on its recurrent
+  /// state. The host memory must stay valid until CopyDone. Loads complete in call order, and so do saves.
   virtual CopyTicket SaveSlab(const KvShape& shape, const void* slab, std::span<const SlabRun> runs) = 0;
   virtual CopyTicket LoadSlab(const KvShape& shape, void* slab, std::span<const SlabRun> runs) = 0;
   /// Never blocks.

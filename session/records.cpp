@@ -389,11 +389,13 @@ Result<TurnRecord> DecodeTurn(std::string_view bytes) {
 JournalRecord EncodeStarted(const CacheReport& report) {
   ByteWriter out;
   Write(out, report);
+  if (report.tokens_replayed > 0) out.Signed(report.tokens_replayed);
   return Make(RecordType::kStarted, out);
 }
 Result<CacheReport> DecodeStarted(std::string_view bytes) {
   ByteReader in(bytes);
-  const CacheReport report = ReadReport(in);
+  CacheReport report = ReadReport(in);
+  if (!in.rest().empty()) report.tokens_replayed = in.Signed();
   return Checked(in, report, "started");
 }
 
@@ -455,11 +457,13 @@ JournalRecord Encode(const EndRecord& record) {
   out.Double(record.completed_at);
   for (const double ms : {record.times.slot_ms, record.times.others_ms}) out.Double(ms);
   out.Double(record.ended_s);
-  if (record.reasoning_tokens > 0 || record.cut_in_reasoning) {
+  const bool replayed = record.report.tokens_replayed > 0;
+  if (record.reasoning_tokens > 0 || record.cut_in_reasoning || replayed) {
     out.Signed(record.reasoning_tokens);
     out.Bool(record.cut_in_reasoning);
     out.Double(record.times.reasoning_ms);
   }
+  if (replayed) out.Signed(record.report.tokens_replayed);
   return Make(RecordType::kEnd, out);
 }
 Result<EndRecord> DecodeEnd(std::string_view bytes) {
@@ -481,6 +485,7 @@ Result<EndRecord> DecodeEnd(std::string_view bytes) {
     record.cut_in_reasoning = in.Bool();
     record.times.reasoning_ms = in.Double();
   }
+  if (!in.rest().empty()) record.report.tokens_replayed = in.Signed();
   return Checked(in, std::move(record), "end");
 }
 

@@ -29,6 +29,7 @@ void Admission::AdmitWaiting() {
   const int64_t now = parts_.clock.MonotonicNs();
   for (auto& turn : parts_.queue.turns()) {
     Slot& slot = parts_.slots.At(turn->timeline_id());
+    if (parts_.fetches.HasLongerCopy(slot, *turn)) parts_.eviction.Drop(slot);
     parts_.fetches.Request(slot, turn->request());
     if (parts_.fetches.IsFetching(slot) || (!no_victim_ && parts_.prefixes.ShouldAwait(slot, *turn))) continue;
     if ((no_victim_ && !slot.sequence->has_cache()) || !Admit(turn)) turn->clock().NoteNoSlot(now);

@@ -103,6 +103,19 @@ std::optional<double> CacheFetches::Restore(Slot& slot, const TurnRequest& reque
   return sequences_.Restore(*slot.fetch->answer, request.window, request.adapter, wanted, *slot.sequence);
 }
 
+bool CacheFetches::HasLongerCopy(const Slot& slot, const RunningTurn& turn) const {
+  constexpr int64_t kMinFetchedTokens = 256;
+  if (storage_.tiers == nullptr || slot.turn != nullptr || !slot.filled() || slot.eviction != EvictionMode::kNo) {
+    return false;
+  }
+  const KvCache& cache = *slot.sequence->cache();
+  if (!cache.state().used() || slot.owner != turn.request().owner || sequences_.Saves(&cache)) return false;
+  const int64_t common = slot.sequence->CommonTokens(turn.timeline(), turn.max_reusable());
+  const int64_t own = cache.Floor(common), stored = cache.StoredFloor(common);
+  return stored >= own + kMinFetchedTokens && cache.ring().CanRollBack(stored) &&
+         sequences_.PlanFetch(slot.owner, stored - own).ask;
+}
+
 bool CacheFetches::HasSourceInSlot(const TurnRequest& request) const {
   if (request.forked_from == 0) return false;
   const Slot* source = std::as_const(slots_).Find(request.forked_from);

@@ -48,6 +48,9 @@ class CacheFetches {
   /// none, or if it is unusable. `wanted`: the position at which the turn continues.
   std::optional<double> Restore(Slot& slot, const TurnRequest& request, int64_t wanted);
 
+  /// True if the tiers' copy of the timeline's cache continues the turn much later than the cache in its slot, because
+  /// it has older boundaries of the recurrent state, and loading it takes less time.
+  bool HasLongerCopy(const Slot& slot, const RunningTurn& turn) const;
   /// True if the timeline that it was forked from is in a slot.
   bool HasSourceInSlot(const TurnRequest& request) const;
   /// Gives the new owner a copy of the timeline's cache.

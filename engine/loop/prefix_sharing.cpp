@@ -64,8 +64,13 @@ int64_t PrefixSharing::PromisedTokens(const RunningTurn& other, const RunningTur
 bool PrefixSharing::ShouldAwait(const Slot& slot, const RunningTurn& turn) const {
   if (slot.filled()) return false;
   int64_t promised = 0;
-  for (const auto& other : slots_.running()) promised = std::max(promised, PromisedTokens(*other, turn));
+  RunningTurn* promising = nullptr;
+  for (const auto& other : slots_.running()) {
+    const int64_t tokens = PromisedTokens(*other, turn);
+    if (tokens > promised) promised = tokens, promising = other.get();
+  }
   if (promised < kMinAwaitedTokens) return false;
+  promising->sequence()->cache()->SetShared(promised);
   // Wait for a prefix in progress until it is complete: its last rows take a step or two.
   int64_t there = 0;
   for (const Slot* other : slots_.cached()) {
@@ -111,8 +116,13 @@ std::optional<double> PrefixSharing::Fill(Slot& slot, const RunningTurn& turn) {
   const int64_t shared = donor == nullptr ? 0 : SharedTokensWith(*donor, slot, turn), stored = StoredTokens(slot, turn);
   std::optional<double> restore_ms;
   if (donor == nullptr || shared < stored) restore_ms = fetches_.Restore(slot, turn.request(), stored);
-  if (donor != nullptr && !restore_ms) Share(slot, *donor, shared, turn.request().forked_from != 0 || stored > 0);
-  return restore_ms;
+  if (donor == nullptr || restore_ms) return restore_ms;
+  Share(slot, *donor, shared, turn.request().forked_from != 0 || stored > 0);
+  if (KvCache* cache = slot.sequence->cache(); cache->state().used()) {
+    // The next conversation with this history finds a boundary where this one departs from it.
+    cache->SetShared(donor->sequence->CommonTokens(turn.timeline(), turn.max_reusable()));
+  }
+  return std::nullopt;
 }
 
 void PrefixSharing::Share(Slot& slot, const Slot& donor, int64_t shared, bool own) {

@@ -51,6 +51,7 @@ void RunningTurn::Begin(Sequence* sequence, const SyncResult& sync, const Tokeni
   report_.tokens_reused = std::max<int64_t>(sync.reused - virtual_tokens, 0);
   const int64_t virtual_computed = std::max<int64_t>(virtual_tokens - sync.reused, 0);
   report_.tokens_computed = sync.to_feed - virtual_computed;
+  report_.tokens_replayed = sync.replayed;
   rows_computed_ = -virtual_computed;
   report_.restore_ms = sync.restore_ms;
   report_.position = prompt_tokens_ - virtual_tokens;

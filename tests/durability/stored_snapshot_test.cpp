@@ -11,8 +11,10 @@
 namespace ringside {
 namespace {
 
-class StoredSnapshotTest : public SnapshotCacheTest {
+// Without and with recurrent state.
+class StoredSnapshotTest : public SnapshotCacheTest, public testing::WithParamInterface<bool> {
  protected:
+  StoredSnapshotTest() : SnapshotCacheTest(DType::kF16, GetParam() ? kState : StateShape{}) {}
   void SetUp() override {
     auto disk = RocksDbStore::Open({.path = folder_.path() / "data", .min_free_bytes = 0});
     ASSERT_TRUE(disk.ok()) << disk.status().ToString();
@@ -53,7 +55,10 @@ class StoredSnapshotTest : public SnapshotCacheTest {
   std::vector<StorePart> parts_;
 };
 
-TEST_F(StoredSnapshotTest, RefusesEveryFlipAndTruncationOfTheHeader) {
+INSTANTIATE_TEST_SUITE_P(Both, StoredSnapshotTest, testing::Bool(),
+                         [](const auto& info) { return info.param ? "WithState" : "WithoutState"; });
+
+TEST_P(StoredSnapshotTest, RefusesEveryFlipAndTruncationOfTheHeader) {
   Put(header_, parts_);
   auto sound = Fetch();
   ASSERT_TRUE(sound.ok()) << sound.status().ToString();
@@ -73,7 +78,7 @@ TEST_F(StoredSnapshotTest, RefusesEveryFlipAndTruncationOfTheHeader) {
   std::printf("%zu bytes of a header flipped and cut off\n", header_.size());
 }
 
-TEST_F(StoredSnapshotTest, RefusesAFlippedByteOfAChunk) {
+TEST_P(StoredSnapshotTest, RefusesAFlippedByteOfAChunk) {
   std::mt19937 random(2);
   for (int i = 0; i < 500; ++i) {
     std::vector<StorePart> damaged = parts_;
@@ -87,7 +92,7 @@ TEST_F(StoredSnapshotTest, RefusesAFlippedByteOfAChunk) {
   }
 }
 
-TEST_F(StoredSnapshotTest, RefusesMissingAndForeignChunks) {
+TEST_P(StoredSnapshotTest, RefusesMissingAndForeignChunks) {
   for (size_t i = 0; i < parts_.size(); ++i) {
     std::vector<StorePart> damaged = parts_;
     damaged.erase(damaged.begin() + static_cast<std::ptrdiff_t>(i));

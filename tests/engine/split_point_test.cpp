@@ -1,6 +1,7 @@
 // A conversation that is evicted from its slot and restored continues as if it had stayed: at every split point,
-// through memory, disk and a restart, greedy and seeded, also with a wrapped ring. The test compares rows bit for bit
-// before every step, tokens and log probabilities after it, and checks that the report matches the computed rows.
+// through memory, disk and a restart, greedy and seeded, also with a wrapped ring. The test compares rows and recurrent
+// state bit for bit before every step, tokens and log probabilities after it, and checks that the report matches the
+// computed rows.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -19,8 +20,8 @@ namespace {
 constexpr int64_t kPrompt = 40, kSplits = 200;  // splits 1 .. kSplits - 1 of kSplits + 1 tokens
 constexpr int64_t kFetchMs = 60'000;
 
-/// A network that hashes, before each step, the rows that the next token of each part attends to, and compares them
-/// with the recorded hashes.
+/// A network that hashes, before each step, the rows that the next token of each part attends to and the state that it
+/// continues, and compares them with the recorded hashes.
 class RowWatch final : public ForwardingNetwork {
  public:
   using ForwardingNetwork::ForwardingNetwork;
@@ -64,12 +65,27 @@ class RowWatch final : public ForwardingNetwork {
     };
     for (int64_t p = 0; p < std::min(pinned, next); ++p) add(p);
     for (int64_t p = ring.FirstLive(next); p < next; ++p) add(p);
+    AddState(cache);
     const ChunkHash hash = HashOf(bytes_);
     if (remembering_) {
       rows_[next] = hash;
     } else if (const auto found = rows_.find(next); found != rows_.end()) {
       ++compared_;
       if (found->second != hash) different_.push_back(next);
+    }
+  }
+
+  void AddState(const KvCache& cache) {
+    const StateShape& shape = cache.shape().state;
+    const auto add = [&](int64_t offset, int64_t bytes) {
+      const auto* at = static_cast<const std::byte*>(cache.slab()) + offset;
+      bytes_.insert(bytes_.end(), at, at + bytes);
+    };
+    const int64_t next = cache.ring().next(), boundary = StateShape::BoundaryBefore(next);
+    const int slot = cache.state().SlotOf(boundary);
+    if (slot >= 0) add(shape.BoundaryOffset(slot, 0), shape.slot_bytes());
+    for (int64_t layer = 0; layer < shape.layers; ++layer) {
+      for (int64_t p = boundary; p < next; ++p) add(shape.TailOffset(layer, p), shape.tail_row_bytes);
     }
   }
 
@@ -275,6 +291,18 @@ INSTANTIATE_TEST_SUITE_P(
                       Trip{"restart_seeded_wrapped", "llama", 40, true, Way::kRestart, {}},
                       Trip{"quantised_host_seeded_wrapped", "gguf_q8_0/model.gguf", 40, true, Way::kHost, {}},
                       Trip{"qwen3_restart_seeded_wrapped", "qwen3", 40, true, Way::kRestart, {}}),
+    TripName);
+
+// Each kind of recurrent layer, around the boundaries of its state.
+const std::vector<int64_t> kStateSplits = {1, 40, 63, 64, 65, 100, 127, 128, 129, 191, 192, 199};
+INSTANTIATE_TEST_SUITE_P(
+    Recurrent, TinyModelSplitPoint,
+    ::testing::Values(Trip{"qwen3_next_host_greedy", "families/qwen3_next", 256, false, Way::kHost, kStateSplits},
+                      Trip{"qwen3_5_disk_seeded_wrapped", "families/qwen3_5_text", 40, true, Way::kDisk, kStateSplits},
+                      Trip{"lfm2_restart_greedy_wrapped", "families/lfm2", 40, false, Way::kRestart, kStateSplits},
+                      Trip{"nemotron_h_restart_seeded", "families/nemotron_h", 256, true, Way::kRestart, kStateSplits},
+                      Trip{"granite_hybrid_disk_greedy", "families/granitemoehybrid", 256, false, Way::kDisk,
+                           kStateSplits}),
     TripName);
 
 using RealModelSplitPoint = SplitPoint;

@@ -297,6 +297,11 @@ class ScriptedEngine final : public TurnEngine {
     tokens_evicted_ = tokens;
     messages_evicted_ = messages;
   }
+  /// Sets the number of replayed tokens reported by later turns.
+  void Replay(int64_t tokens) {
+    std::lock_guard lock(mutex_);
+    tokens_replayed_ = tokens;
+  }
   /// A complete answer.
   void Answer(size_t index, std::string_view text, FinishReason reason = FinishReason::kStop) {
     Start(index);
@@ -329,6 +334,7 @@ class ScriptedEngine final : public TurnEngine {
     }
     report.tokens_computed = static_cast<int64_t>(request.tokens.size()) - report.tokens_reused;
     report.position = static_cast<int64_t>(request.tokens.size());
+    report.tokens_replayed = tokens_replayed_;
     report.tokens_evicted = tokens_evicted_;
     report.messages_evicted = messages_evicted_;
     return report;
@@ -347,7 +353,7 @@ class ScriptedEngine final : public TurnEngine {
   std::vector<std::string> erased_;
   std::vector<std::pair<TimelineId, TimelineId>> forks_;
   Status refusal_;
-  int64_t tokens_evicted_ = 0, messages_evicted_ = 0;
+  int64_t tokens_replayed_ = 0, tokens_evicted_ = 0, messages_evicted_ = 0;
 };
 
 /// A table on a scripted engine.

@@ -507,5 +507,20 @@ TEST(EndRecordTest, KeepsWaitTimesAndReadsOlderRecords) {
   EXPECT_EQ(older.completed_at, 6);
 }
 
+TEST(EndRecordTest, KeepsReplayedTokensOfRecurrentModelsOnly) {
+  CacheReport report{.tokens_reused = 4, .tokens_computed = 9};
+  const std::string started = EncodeStarted(report).payload, ended = Encode(EndRecord{.report = report}).payload;
+  report.tokens_replayed = 5;
+  EXPECT_EQ(DecodeStarted(EncodeStarted(report).payload)->tokens_replayed, 5);
+  EXPECT_EQ(DecodeStarted(started)->tokens_replayed, 0);
+  EXPECT_EQ(EncodeStarted(report).payload.size(), started.size() + 1);
+  EndRecord end{.report = report, .reasoning_tokens = 3};
+  end.times.reasoning_ms = 7;
+  EXPECT_EQ(DecodeEnd(Encode(end).payload)->report.tokens_replayed, 5);
+  EXPECT_EQ(DecodeEnd(Encode(end).payload)->reasoning_tokens, 3);
+  EXPECT_EQ(DecodeEnd(Encode(EndRecord{.report = report}).payload)->report.tokens_replayed, 5);
+  EXPECT_EQ(DecodeEnd(ended)->report.tokens_replayed, 0);
+}
+
 }  // namespace
 }  // namespace ringside

@@ -151,6 +151,7 @@ void WriteReport(JsonWriter& json, const Response& response) {
   json.Field("tokens_computed", report.tokens_computed).Field("tokens_evicted", report.tokens_evicted);
   json.Field("messages_evicted", report.messages_evicted).Field("restore_ms", report.restore_ms);
   json.Field("position", report.position);
+  if (report.tokens_replayed > 0) json.Field("tokens_replayed", report.tokens_replayed);
   if (!response.reasoning.empty()) {
     json.Field("reasoning_tokens", response.reasoning_tokens).Field("reasoning_ms", response.reasoning_ms);
   }

@@ -17,7 +17,7 @@ class RecurrentTiers : public ::testing::TestWithParam<bool> {
   static constexpr int64_t kMinute = 60'000;
 
   void Start(EngineOptions options, TieredStore& tiers) {
-    options.memory_len = kWindow.memory_len;
+    options.memory_len = 2000;
     options.pinned_max = 8;
     options.kv_dtype = DType::kF32;
     auto started = Engine::Start(network_, tokenizer_, options, {.tiers = &tiers, .fetch_deadline_ms = kMinute});
@@ -40,8 +40,8 @@ class RecurrentTiers : public ::testing::TestWithParam<bool> {
   }
   /// Runs a turn, checks every token against the plain computation, and appends them.
   TurnEnd Run(TimelineId timeline, std::vector<TokenId>& tokens, int64_t max_tokens,
-              const std::vector<int64_t>& starts = {}) {
-    SubmittedTurn turn = GreedyTurn(next_turn_++, timeline, tokens, starts, kWindow, max_tokens);
+              const std::vector<int64_t>& starts = {}, RingWindow window = kWindow) {
+    SubmittedTurn turn = GreedyTurn(next_turn_++, timeline, tokens, starts, window, max_tokens);
     turn.request.owner = turn.request.tenant = "conv_" + std::to_string(timeline);
     turn.request.continues = true;
     const Status accepted = engine_->Submit(turn.request);
@@ -49,7 +49,7 @@ class RecurrentTiers : public ::testing::TestWithParam<bool> {
     TurnEnd end = accepted.ok() ? turn.sink->Wait() : TurnEnd{};
     EXPECT_NE(end.reason, FinishReason::kError) << end.error.ToString();
     for (const TokenId id : end.output) {
-      EXPECT_EQ(id, HashNetwork::Expected(tokens, starts, kWindow, /*recurrent=*/true)) << "after " << tokens.size();
+      EXPECT_EQ(id, HashNetwork::Expected(tokens, starts, window, /*recurrent=*/true)) << "after " << tokens.size();
       tokens.push_back(id);
     }
     return end;
@@ -78,7 +78,8 @@ INSTANTIATE_TEST_SUITE_P(Both, RecurrentTiers, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "RunAhead" : "InStep"; });
 
 TEST_P(RecurrentTiers, ContinuesFromHostAndDiskAtEveryLength) {
-  StartInMemory({.slots = 2, .prefill_chunk = 48});
+  StartInMemory({.slots = 1, .prefill_chunk = 48});
+  std::vector<TokenId> other = Tokens(40, 99);
   for (size_t length = 1; length < 300; length += 1 + length % 23) {
     for (const bool disk : {false, true}) {
       std::vector<TokenId> tokens = Tokens(length, 1);
@@ -86,6 +87,10 @@ TEST_P(RecurrentTiers, ContinuesFromHostAndDiskAtEveryLength) {
       Run(timeline, tokens, 3);
       const auto stored = std::ssize(tokens) - 1;  // the last token has no row yet, except with run-ahead
       Park(timeline);
+      // Another conversation's state is in the slab meanwhile.
+      Run(1, other, 30);
+      Park(1);
+      other.resize(other.size() % 200 + 1);
       if (disk) MoveToDisk();
       tokens.push_back(5);
       const TurnEnd end = Run(timeline, tokens, 4);
@@ -147,7 +152,9 @@ TEST_P(RecurrentTiers, ARestartContinuesFromDisk) {
   std::vector<std::vector<TokenId>> conversations;
   for (uint32_t i = 0; i < 12; ++i) conversations.push_back(Tokens(20 + 31 * i, i));
   for (int round = 0; round < 3; ++round) {
-    Start({.slots = 3, .prefill_chunk = 48}, folder.Open(1 << 20, 4 << 20));
+    // A cache depends on no property of the process: other slots, chunks and numbers of boundaries.
+    Start({.slots = 3 + round, .prefill_chunk = 48 + 16 * round, .state_slots = 4 - round},
+          folder.Open(1 << 20, 4 << 20));
     for (size_t i = 0; i < conversations.size(); ++i) {
       conversations[i].push_back(static_cast<TokenId>(round));
       const TurnEnd end = Run(static_cast<TimelineId>(1 + i), conversations[i], 5);
@@ -169,6 +176,31 @@ TEST_P(RecurrentTiers, AForkThroughTheTiersIsExact) {
   fork.push_back(1), tokens.push_back(2);
   EXPECT_EQ(Run(2, fork, 5).report.source, CacheSource::kHost);
   EXPECT_EQ(Run(1, tokens, 5).report.source, CacheSource::kHost);
+}
+
+TEST_P(RecurrentTiers, AnEditFarBackContinuesFromAnOlderBoundaryOfTheTiers) {
+  const RingWindow window{4, 2000, Eviction::kTurn};
+  for (const bool disk : {false, true}) {
+    StartInMemory({.slots = 2, .prefill_chunk = 256, .step_tokens = 256, .state_slots = 3});
+    std::vector<TokenId> tokens;
+    for (uint32_t turn = 0; turn < 20; ++turn) {
+      const std::vector<TokenId> input = Tokens(60, turn);
+      tokens.insert(tokens.end(), input.begin(), input.end());
+      Run(1, tokens, 10, {}, window);
+      Park(1);
+    }
+    tokens.push_back(1);
+    EXPECT_EQ(Run(1, tokens, 3, {}, window).report.source, CacheSource::kHost);
+    if (disk) MoveToDisk();
+    // The cache is in its slot, but its nearest boundary is far from the edit.
+    std::vector<TokenId> edited(tokens.begin(), tokens.begin() + 905);
+    edited.push_back((tokens[905] + 1) % HashNetwork::kVocab);
+    const TurnEnd end = Run(1, edited, 3, {}, window);
+    EXPECT_EQ(end.report.source, disk ? CacheSource::kDisk : CacheSource::kHost);
+    EXPECT_GE(end.report.tokens_reused, 832);
+    EXPECT_EQ(end.report.tokens_replayed, 905 - end.report.tokens_reused);
+    EXPECT_EQ(end.report.tokens_reused + end.report.tokens_computed, 906);
+  }
 }
 
 TEST_P(RecurrentTiers, RandomOperationsEqualThePlainComputation) {

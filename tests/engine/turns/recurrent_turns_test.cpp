@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <future>
 #include <random>
 
 #include "tests/engine/engine_harness.h"
@@ -17,7 +18,7 @@ class RecurrentTurns : public ::testing::TestWithParam<bool> {
   static constexpr RingWindow kWindow{4, 400, Eviction::kToken};
 
   void Start(EngineOptions options) {
-    options.memory_len = kWindow.memory_len;
+    options.memory_len = 2000;
     options.pinned_max = 8;
     options.kv_dtype = DType::kF32;
     auto started = Engine::Start(network_, tokenizer_, options);
@@ -96,10 +97,28 @@ TEST_P(RecurrentTurns, AnAnswerIsSampledAgainFromItsBoundary) {
   EXPECT_EQ(end.report.source, CacheSource::kSlot);
   EXPECT_EQ(end.report.tokens_reused, 256);
   EXPECT_EQ(end.report.tokens_computed, 300 - 256);
+  EXPECT_EQ(end.report.tokens_replayed, 299 - 256);
+}
+
+TEST_P(RecurrentTurns, DeletedAndChangedMessagesContinueFromTheBoundaryBefore) {
+  Start({.slots = 2, .prefill_chunk = 48});
+  std::vector<TokenId> tokens = Tokens(330, 12);
+  const std::vector<int64_t> starts = {0, 150, 200};
+  Run(1, tokens, 20, starts);
+  tokens.erase(tokens.begin() + 150, tokens.begin() + 200);
+  const TurnEnd deleted = Run(1, tokens, 20, {0, 150});
+  EXPECT_EQ(deleted.report.tokens_reused, 128);
+  EXPECT_EQ(deleted.report.tokens_replayed, 150 - 128);
+  tokens[5] = (tokens[5] + 1) % HashNetwork::kVocab;  // another system message
+  const TurnEnd changed = Run(1, tokens, 20, {0, 150});
+  EXPECT_EQ(changed.report.tokens_reused, 0);
+  EXPECT_EQ(changed.report.tokens_replayed, 5);
+  EXPECT_EQ(changed.report.tokens_computed, 280);
+  EXPECT_EQ(changed.report.source, CacheSource::kRecomputed);
 }
 
 TEST_P(RecurrentTurns, AWindowThatSlidCarriesEveryToken) {
-  Start({.slots = 2, .memory_len = 400, .prefill_chunk = 48});
+  Start({.slots = 2, .prefill_chunk = 48});
   const RingWindow window{4, 40, Eviction::kTurn};
   std::vector<TokenId> tokens = Tokens(500, 3);
   const std::vector<int64_t> starts = {0, 100, 230, 490};
@@ -124,6 +143,41 @@ TEST_P(RecurrentTurns, AnotherConversationContinuesFromASharedBoundary) {
   const TurnEnd end = Run(2, second, 5, starts);
   EXPECT_EQ(end.report.tokens_reused, 192) << "the boundary before the message at which the histories diverge";
   EXPECT_EQ(engine_->stats().tokens_shared, 192u);
+}
+
+TEST_P(RecurrentTurns, AThirdConversationFindsABoundaryWhereTwoDiverged) {
+  Start({.slots = 4, .prefill_chunk = 48});
+  const std::vector<TokenId> common = Tokens(700, 4);
+  const auto with = [&](uint32_t seed) {
+    std::vector<TokenId> tokens = common;
+    const std::vector<TokenId> own = Tokens(600, seed);
+    tokens.insert(tokens.end(), own.begin(), own.end());
+    return tokens;
+  };
+  const RingWindow window{4, 2000, Eviction::kToken};
+  Run(1, with(5), 2, {}, window);
+  EXPECT_LT(Run(2, with(6), 2, {}, window).report.tokens_reused, 640) << "no boundary was there before";
+  EXPECT_EQ(Run(3, with(7), 2, {}, window).report.tokens_reused, 640);
+}
+
+TEST_P(RecurrentTurns, AWaitingTurnFindsABoundaryAtTheEndOfTheCommonPrompt) {
+  std::promise<void> submitted;
+  network_.OnStep([wait = submitted.get_future().share()] { wait.wait(); });
+  Start({.slots = 4, .prefill_chunk = 256, .step_tokens = 256});
+  const std::vector<TokenId> common = Tokens(330, 4);
+  std::vector<SubmittedTurn> turns;
+  for (TimelineId timeline = 1; timeline <= 3; ++timeline) {
+    std::vector<TokenId> tokens = common;
+    tokens.insert(tokens.end(), 200, static_cast<TokenId>(timeline));
+    turns.push_back(GreedyTurn(next_turn_++, timeline, tokens, {}, kWindow, 2));
+    ASSERT_TRUE(engine_->Submit(turns.back().request).ok());
+  }
+  submitted.set_value();
+  for (const SubmittedTurn& turn : turns) {
+    const TurnEnd end = turn.sink->Wait();
+    ExpectRight(turn.request.tokens, end.output, {}, kWindow);
+    EXPECT_EQ(end.report.tokens_reused, turn.request.timeline == 1 ? 0 : 320);
+  }
 }
 
 TEST_P(RecurrentTurns, ManyAnswersToOnePrompt) {

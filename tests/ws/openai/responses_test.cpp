@@ -387,6 +387,17 @@ TEST_F(ResponsesTest, TheSeedIsRandomUnlessGiven) {
   EXPECT_NE(engine.requests()[0].sampling.seed, engine.requests()[1].sampling.seed);
 }
 
+TEST_F(ResponsesTest, ReportsReplayedTokensIfThereAreAny) {
+  const auto report = [&] {
+    client.Send(Create());
+    engine.AnswerLast("Yo");
+    return client.Frames().back()["response"]["ringside"];
+  };
+  EXPECT_FALSE(report().contains("tokens_replayed"));
+  engine.Replay(41);
+  EXPECT_EQ(report()["tokens_replayed"], 41);
+}
+
 TEST_F(ResponsesTest, AnnouncesEvictedMessagesOnce) {
   const std::string id = NewConversation();
   const auto turn = [&] {
