@@ -78,7 +78,7 @@ Status ReadGraniteHybrid(const ConfigJson& config, ModelSpec* spec) {
   RETURN_IF_ERROR(config.Need("num_local_experts", &spec->experts));
   int64_t shared = 1024;
   RETURN_IF_ERROR(config.Optional("shared_intermediate_size", &shared));
-  spec->fused_gate_up = spec->experts_normalised = true;
+  spec->fused_gate_up = spec->fused_common = spec->experts_normalised = true;
   if (spec->experts > 0) {
     RETURN_IF_ERROR(config.Need("num_experts_per_tok", &spec->experts_used));
     spec->common_ffn = shared;

@@ -114,7 +114,8 @@ struct ModelSpec {
   bool head_gates = false;     // with separate_gate: one gate per head
   bool softplus_gate = false;  // instead of the sigmoid
   bool fused_gate_up = false;  // one matrix for gate and up
-  bool fused_experts = false;  // one matrix for gate and up of experts only
+  bool fused_experts = false;  // as fused_gate_up, of experts only
+  bool fused_common = false;   // as fused_gate_up, of the shared expert of width common_ffn
   bool qkv_bias = false, attention_out_bias = false, mlp_bias = false, head_bias = false;
   QkNorm qk_norm = QkNorm::kNone;
   bool head_norm_weights = true;  // of queries and keys

@@ -21,6 +21,7 @@
 #include "cache/kv_pool.h"
 #include "engine/engine.h"
 #include "engine/model/model.h"
+#include "engine/slot_plan.h"
 #include "kernels/backend.h"
 #include "tests/cache/whole_cache.h"
 
@@ -96,10 +97,8 @@ class Bench {
 
  private:
   KvPool MakePool(int64_t memory_len, int64_t chunk) {
-    const ModelSpec& spec = model_.spec();
-    auto pool = KvPool::Make(
-        model_.backend(),
-        MakeKvShape(spec.layers, spec.kv_heads, spec.head_dim, DType::kF16, kPinned, memory_len, chunk), 1);
+    const EngineOptions options{.memory_len = memory_len, .pinned_max = kPinned, .prefill_chunk = chunk};
+    auto pool = KvPool::Make(model_.backend(), CacheShape(model_.shape(), options), 1);
     if (!pool.ok()) {
       fmt::print(stderr, "{}\n", pool.status().ToString());
       std::exit(1);
@@ -150,7 +149,7 @@ class Bench {
       pool.Release(cache);
     }
     const ModelSpec& spec = model_.spec();
-    const double kv_bytes = static_cast<double>(2 * spec.layers * spec.kv_heads * spec.head_dim * 2) *
+    const double kv_bytes = static_cast<double>(2 * spec.attention_layers() * spec.kv_heads * spec.head_dim * 2) *
                             static_cast<double>(context + options_.decode / 2);
     const double bytes = static_cast<double>(model_.weight_bytes()) + kv_bytes;
     const double rate = Median(rates);

@@ -15,6 +15,7 @@
 #include "cache/host_arena.h"
 #include "cache/kv_pool.h"
 #include "engine/model/model.h"
+#include "engine/slot_plan.h"
 #include "kernels/backend.h"
 #include "kernels/ranks/ranks.h"
 #include "tests/cache/whole_cache.h"
@@ -59,13 +60,13 @@ class RestoreBench {
     window_ = {kPinned, tokens + options_.turn + kSteps * 8, Eviction::kToken};
     pool_.reset();
     if (spec.learned_positions && window_.memory_len + kPinned > spec.trained_context) return false;  // does not fit
-    auto pool = KvPool::Make(device_,
-                             MakeKvShape(spec.layers, spec.kv_heads, spec.head_dim,
-                                         options_.cache == "fp8"   ? DType::kF8E4M3
-                                         : options_.dtype == "f16" ? DType::kF16
-                                                                   : DType::kBF16,
-                                         kPinned, window_.memory_len, options_.chunk),
-                             2 + options_.beside);
+    const EngineOptions engine{.memory_len = window_.memory_len,
+                               .pinned_max = kPinned,
+                               .prefill_chunk = options_.chunk,
+                               .kv_dtype = options_.cache == "fp8"   ? DType::kF8E4M3
+                                           : options_.dtype == "f16" ? DType::kF16
+                                                                     : DType::kBF16};
+    auto pool = KvPool::Make(device_, CacheShape(model_.shape(), engine), 2 + options_.beside);
     if (!pool.ok()) return fmt::print(stderr, "{}\n", pool.status().ToString()), false;
     pool_ = std::make_unique<KvPool>(std::move(*pool));
     return true;

@@ -17,6 +17,7 @@
 
 #include "cache/kv_pool.h"
 #include "engine/model/model.h"
+#include "engine/slot_plan.h"
 #include "kernels/formats/row_quantization.h"
 #include "tests/kernels/formats/quantized_weights.h"
 #include "tests/kernels/forwarding_backend.h"
@@ -78,8 +79,10 @@ class Scorer {
  public:
   Scorer(Model& model, const Options& options, const RingWindow& window, int64_t rows)
       : model_(model),
-        shape_(MakeKvShape(model.spec().layers, model.spec().kv_heads, model.spec().head_dim, Named(options.cache),
-                           std::max<int64_t>(window.pinned, 1), rows, kChunk)),
+        shape_(CacheShape(model.shape(), {.memory_len = rows,
+                                          .pinned_max = std::max<int64_t>(window.pinned, 1),
+                                          .prefill_chunk = kChunk,
+                                          .kv_dtype = Named(options.cache)})),
         slab_(std::move(model.backend().Allocate(static_cast<size_t>(shape_.slab_bytes())).value())),
         cache_(shape_, slab_.data()),
         window_(window) {

@@ -25,6 +25,7 @@
 #include "cache/kv_pool.h"
 #include "engine/engine.h"
 #include "engine/model/model.h"
+#include "engine/slot_plan.h"
 #include "kernels/backend.h"
 #include "kernels/formats/row_quantization.h"
 #include "kernels/ranks/process_devices.h"
@@ -100,10 +101,9 @@ class StepBench {
     if (room > limit) return false;
     pool_.reset();
     const DType type = options_.cache == "fp8" ? DType::kF8E4M3 : options_.dtype == "f16" ? DType::kF16 : DType::kBF16;
-    auto pool = KvPool::Make(
-        model_.memory(),
-        MakeKvShape(spec.layers, spec.kv_heads, spec.head_dim, type, kPinned, room, limits::kMaxFullRingChunkTokens),
-        slots, memory_bytes);
+    const EngineOptions options{
+        .memory_len = room, .pinned_max = kPinned, .prefill_chunk = limits::kMaxFullRingChunkTokens, .kv_dtype = type};
+    auto pool = KvPool::Make(model_.memory(), CacheShape(model_.shape(), options), slots, memory_bytes);
     if (!pool.ok()) fmt::print(stderr, "{}\n", pool.status().ToString());
     if (pool.ok()) pool_ = std::make_unique<KvPool>(std::move(*pool));
     room_ = room;

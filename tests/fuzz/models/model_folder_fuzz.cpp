@@ -35,7 +35,13 @@ std::vector<std::string> Seeds() {
                                    "families/gemma4_moe",
                                    "families/llama4_text",
                                    "families/laguna",
-                                   "families/afmoe"}) {
+                                   "families/afmoe",
+                                   "families/lfm2",
+                                   "families/lfm2_moe",
+                                   "families/granitemoehybrid",
+                                   "families/nemotron_h",
+                                   "families/olmo_hybrid",
+                                   "families/kimi_linear"}) {
     seeds.push_back(JoinParts({ReadGolden(family + "/config.json"),
                                R"({"temperature":0.6,"top_p":0.9,"top_k":20,"min_p":0.1,"eos_token_id":[1,2]})",
                                ReadGolden(family + "/model.safetensors")}));
