@@ -70,12 +70,27 @@ Status ReadGptq(const ConfigJson& config, PackedFormat* format) {
   return Status::Ok();
 }
 
+/// [outputs, inputs] per scale, the second a multiple of 32.
+Status ReadBlockSize(const FlatJson& json, PackedFormat* format) {
+  constexpr std::string_view kKey = "weight_block_size";
+  if (!json.Has(In(kKey))) return Status::Ok();
+  const auto sizes = json.Ints(In(kKey));
+  if (!sizes || sizes->size() != 2) {
+    return InvalidArgument(fmt::format("config.json: '{}' is not a list of two numbers", In(kKey)));
+  }
+  const auto in_range = [](int64_t size) { return size >= 1 && size <= (int64_t{1} << 20); };
+  format->block = {sizes->front(), sizes->back()};
+  if (in_range(sizes->front()) && in_range(sizes->back()) && sizes->back() % 32 == 0) return Status::Ok();
+  return NotSupported(kKey, fmt::format("[{}, {}]", sizes->front(), sizes->back()),
+                      "positive numbers, the second a multiple of 32");
+}
+
 /// By quantization method: "compressed-tensors" describes its groups, "fp8" its block scales.
-Status ReadE4M3(const ConfigJson& config, const std::string& method, PackedFormat* format) {
+Status ReadE4M3(const FlatJson& json, const std::string& method, PackedFormat* format) {
+  const ConfigJson config(json);
   format->kind = Kind::kE4M3;
   RETURN_IF_ERROR(Expect(config, "fmt", "e4m3"));
-  RETURN_IF_ERROR(config.ExpectNone(In("weight_block_size")));
-  if (method != "compressed-tensors") return Status::Ok();
+  if (method != "compressed-tensors") return ReadBlockSize(json, format);
   RETURN_IF_ERROR(Expect(config, "format", "float-quantized"));
   for (int group = 0;; ++group) {
     const std::string weights = fmt::format("config_groups.group_{}.weights", group);
@@ -97,10 +112,9 @@ Result<std::optional<PackedFormat>> ReadQuantizationConfig(const FlatJson& json)
   } else if (method == "gptq") {
     RETURN_IF_ERROR(ReadGptq(config, &format));
   } else if (method == "mxfp4") {
-    const std::string model = config.String("model_type", "");
-    if (model != "gpt_oss") return NotSupported("quant_method", "'mxfp4' of " + model, "that of gpt_oss");
+    format.kind = Kind::kMxfp4;
   } else if (std::ranges::find(kE4M3Methods, std::string_view(method)) != std::end(kE4M3Methods)) {
-    RETURN_IF_ERROR(ReadE4M3(config, method, &format));
+    RETURN_IF_ERROR(ReadE4M3(json, method, &format));
   } else {
     return NotSupported("quant_method", "'" + method + "'",
                         fmt::format("awq, gptq, mxfp4, {}", fmt::join(kE4M3Methods, ", ")));

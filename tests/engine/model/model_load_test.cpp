@@ -293,8 +293,6 @@ TEST_F(ModelLoad, HuggingFaceRefusals) {
   ExpectRefused(quantised_by("{\"quant_method\": \"bitsandbytes\"}"), invalid,
                 "'quantization_config.quant_method' 'bitsandbytes' is not supported, only awq, gptq, mxfp4, fp8, "
                 "fbgemm_fp8, compressed-tensors");
-  ExpectRefused(quantised_by("{\"quant_method\": \"mxfp4\"}"), invalid,
-                "'quantization_config.quant_method' 'mxfp4' of llama is not supported");
   ExpectRefused(LoadChanged("llama_biases", "\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false"),
                 corruption, "'lm_head.weight' is missing");
   ExpectRefused(LoadChanged("gpt2", "\"n_head\": 2", "\"n_head\": 32"), invalid, "head size is 1, an odd number");
@@ -328,8 +326,14 @@ TEST_F(ModelLoad, E4M3Refusals) {
     return LoadChanged("llama", "\"vocab_size\": 96", "\"vocab_size\": 96, \"quantization_config\": {" + config + "}");
   };
   const auto invalid = StatusCode::kInvalidArgument;
-  ExpectRefused(quantised_by("\"quant_method\": \"fp8\", \"weight_block_size\": [128, 128]"), invalid,
-                "'quantization_config.weight_block_size' is not supported");
+  for (const std::string size : {"[0, 128]", "[-1, 128]", "[128, 100]", "[128, 9999999]", "[1048577, 32]"}) {
+    ExpectRefused(quantised_by("\"quant_method\": \"fp8\", \"weight_block_size\": " + size), invalid,
+                  "'quantization_config.weight_block_size' " + size + " is not supported");
+  }
+  for (const std::string size : {"128", "[128]", "[128, 128, 128]", "[128, \"a\"]"}) {
+    ExpectRefused(quantised_by("\"quant_method\": \"fp8\", \"weight_block_size\": " + size), invalid,
+                  "'quantization_config.weight_block_size' is not a list of two numbers");
+  }
   ExpectRefused(quantised_by("\"quant_method\": \"fp8\", \"fmt\": \"e5m2\""), invalid,
                 "'quantization_config.fmt' 'e5m2' is not supported, only e4m3");
   const std::string groups =
