@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "engine/files/packed_joins.h"
+#include "kernels/formats/half.h"
 
 namespace ringside {
 namespace {
@@ -16,6 +17,7 @@ uint32_t WordAt(std::span<const std::byte> bytes, int64_t i) {
   return word;
 }
 int Nibble(uint32_t word, int64_t place) { return static_cast<int>(word >> (4 * place) & 15); }
+int ByteAt(std::span<const std::byte> bytes, int64_t i) { return std::to_integer<int>(bytes[static_cast<size_t>(i)]); }
 
 /// The float32 scale of an output and an input (or its group, if inputs are grouped already).
 float ScaleAt(const PackedParts& parts, int64_t row, int64_t scale_col) {
@@ -36,6 +38,19 @@ void MakeMxfp4Blocks(const PackedParts& parts, std::byte* to) {
     const std::byte* from = parts.integers.data() + 16 * b;
     to[0] = parts.scales[b];
     PutNibbles([&](int i) { return std::to_integer<int>(from[i / 2]) >> (4 * (i % 2)) & 15; }, to + 1);
+  }
+}
+
+/// 64 values: the factor, four scales, and for each scale eight bytes with values i and i + 8.
+void MakeNvfp4Blocks(const PackedParts& parts, std::byte* to) {
+  const std::byte* from = parts.integers.data();
+  for (size_t b = 0; b < parts.scales.size() / 4; ++b, to += 40) {
+    std::memcpy(to, parts.float_scales.data(), 4);
+    std::memcpy(to + 4, parts.scales.data() + 4 * b, 4);
+    for (int group = 0; group < 4; ++group, from += 8) {
+      const auto code = [&](int i) { return std::to_integer<int>(from[i / 2]) >> (4 * (i % 2)) & 15; };
+      for (int i = 0; i < 8; ++i) to[8 + 8 * group + i] = static_cast<std::byte>(code(i) | code(i + 8) << 4);
+    }
   }
 }
 
@@ -85,6 +100,38 @@ void MakeZeroPointBlocks(const PackedParts& parts, int64_t rows, int64_t cols, c
   MakeGroupedBlocks(parts, DType::kQ4_Z, rows, cols, put_scale, put_integers, blocks);
 }
 
+/// kQ4_Z or kScaledI8 of compressed-tensors.
+void MakeIntBlocks(const PackedParts& parts, DType dtype, int64_t rows, int64_t cols, std::byte* blocks) {
+  const auto nibble = [&](int64_t c, int64_t row) {
+    return Nibble(WordAt(parts.integers, row * (cols / 8) + c / 8), c % 8);
+  };
+  const auto zero = [&](int64_t group, int64_t row) {
+    return parts.zeros.empty() ? 8 : Nibble(WordAt(parts.zeros, row / 8 * parts.scale_cols + group), row % 8);
+  };
+  const auto put_scale = [&](int64_t group, int64_t row, std::byte* to) {
+    const float scale = ScaleAt(parts, row, group);
+    if (dtype == DType::kScaledI8) {
+      std::memcpy(to, &scale, sizeof(scale));
+      return 4;
+    }
+    const uint16_t half = FloatToHalf(scale);
+    std::memcpy(to, &half, sizeof(half));
+    to[2] = static_cast<std::byte>(zero(group, row));
+    return 3;
+  };
+  const auto put_integers = [&](int64_t b, int64_t group, int64_t row, std::byte* to) {
+    const auto input = [&](int i) { return InputAt(parts, b * kBlockUnit + i); };
+    if (dtype == DType::kQ4_Z) return PutNibbles([&](int i) { return nibble(input(i), row); }, to);
+    for (int i = 0; i < kBlockUnit; ++i) {
+      const int64_t c = input(i);
+      to[i] = static_cast<std::byte>(parts.kind == PartsKind::kInt4   ? nibble(c, row) - zero(group, row)
+                                     : parts.kind == PartsKind::kInt8 ? ByteAt(parts.integers, row * cols + c) ^ 0x80
+                                                                      : ByteAt(parts.integers, row * cols + c));
+    }
+  };
+  MakeGroupedBlocks(parts, dtype, rows, cols, put_scale, put_integers, blocks);
+}
+
 }  // namespace
 
 void MakeBlocks(const FileTensor& tensor, std::vector<std::byte>* blocks) {
@@ -95,8 +142,14 @@ void MakeBlocks(const FileTensor& tensor, std::vector<std::byte>* blocks) {
   switch (parts.kind) {
     case PartsKind::kMxfp4:
       return MakeMxfp4Blocks(parts, to);
+    case PartsKind::kNvfp4:
+      return MakeNvfp4Blocks(parts, to);
     case PartsKind::kE4M3:
       return MakeE4M3Blocks(parts, rows, cols, to);
+    case PartsKind::kInt4:
+    case PartsKind::kInt8:
+    case PartsKind::kPlainInt8:
+      return MakeIntBlocks(parts, tensor.data.dtype, rows, cols, to);
     case PartsKind::kAwq: {
       const auto at = [&](std::span<const std::byte> words, int64_t i, int64_t row) {
         return Nibble(WordAt(words, i * (rows / 8) + row / 8), kAwqPlaces[row % 8]);

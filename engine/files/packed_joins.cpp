@@ -12,6 +12,9 @@
 namespace ringside {
 namespace {
 
+constexpr int64_t kNvfp4Block = 64, kNvfp4Group = 16;
+constexpr float kLargestE2M1 = 6;
+
 int64_t Blocks(int64_t count, int64_t per_scale) { return per_scale == 0 ? 1 : (count + per_scale - 1) / per_scale; }
 
 std::vector<int64_t> WithoutTrailingOnes(std::vector<int64_t> shape) {
@@ -88,6 +91,24 @@ Status TakeFloatScales(const std::string& name, int64_t matrices, int64_t cols, 
     RETURN_IF_ERROR(ReadScale(name, tensor->data, static_cast<int64_t>(i), largest, &parts->float_scales[i]));
   }
   return Status::Ok();
+}
+
+Status JoinNvfp4(const std::string& module, const std::string& integers, const std::string& factor, bool inverse,
+                 TensorParts* all) {
+  ASSIGN_OR_RETURN(const std::vector<int64_t> shape, all->Shape(integers, 2));
+  const int64_t rows = shape[0], cols = 2 * shape[1];
+  RETURN_IF_ERROR(CheckInputs(integers, cols, kNvfp4Block));
+  PackedParts parts{.kind = PackedParts::Kind::kNvfp4, .matrix_rows = rows, .block = {0, 0}};
+  RETURN_IF_ERROR(all->Take(integers, "U8", shape, &parts.integers));
+  RETURN_IF_ERROR(all->Take(module + ".weight_scale", kE4M3Name, {rows, cols / kNvfp4Group}, &parts.scales));
+  RETURN_IF_ERROR(TakeFloatScales(factor, 1, cols, kLargestE4M3 * kLargestE2M1, all, &parts));
+  float& value = parts.float_scales.front();
+  const float stored = value;
+  if (inverse) value = 1 / value;
+  if (inverse && !(value <= std::numeric_limits<float>::max() / (kLargestE4M3 * kLargestE2M1))) {
+    return Corruption(fmt::format("tensor '{}' has a scale of {}", factor, stored));
+  }
+  return all->Add(PackedTensor(module + ".weight", {rows, cols}, DType::kScaledNVFP4, std::move(parts)));
 }
 
 Status JoinE4M3(const std::string& module, const std::string& scale, const std::optional<ScaleBlock>& block,

@@ -24,6 +24,11 @@ void UseConsecutiveGroups(int64_t inputs, int64_t group, PackedParts* parts);
 /// `largest`, the largest number that they multiply, must be finite.
 Status TakeFloatScales(const std::string& name, int64_t matrices, int64_t cols, float largest, TensorParts* all,
                        PackedParts* parts);
+/// The matrices of a compressed-tensors file.
+Status JoinCompressed(const PackedFormat& format, const SafeTensors& file, TensorParts* all);
+/// X.weight or X.weight_packed (`integers`) in NVFP4, with a factor, or its inverse, under `factor`.
+Status JoinNvfp4(const std::string& module, const std::string& integers, const std::string& factor, bool inverse,
+                 TensorParts* all);
 /// X.weight in E4M3, [outputs, inputs] or [experts, outputs, inputs], with scales under `scale`. Without a block they
 /// are one per output or one for all.
 Status JoinE4M3(const std::string& module, const std::string& scale, const std::optional<ScaleBlock>& block,

@@ -70,12 +70,17 @@ constexpr MainPart kMainParts[] = {
     {Kind::kGptq, ".qweight", "", JoinIntegers},
     {Kind::kMxfp4, "_blocks", "",
      [](const std::string& module, const PackedFormat&, TensorParts* all) { return JoinMxfp4Blocks(module, all); }},
-    {Kind::kE4M3, ".weight", kE4M3Name, [](const std::string& module, const PackedFormat& format, TensorParts* all) {
+    {Kind::kE4M3, ".weight", kE4M3Name,
+     [](const std::string& module, const PackedFormat& format, TensorParts* all) {
        const char* scale = format.block ? ".weight_scale_inv" : ".weight_scale";
        return JoinE4M3(module, module + scale, format.block, all);
+     }},
+    {Kind::kNvfp4, ".weight", "U8", [](const std::string& module, const PackedFormat&, TensorParts* all) {
+       return JoinNvfp4(module, module + ".weight", module + ".weight_scale_2", false, all);
      }}};
 
 Status JoinAll(const PackedFormat& format, const SafeTensors& file, TensorParts* all) {
+  if (format.kind == Kind::kCompressed) return JoinCompressed(format, file, all);
   for (const MainPart& part : kMainParts) {
     if (part.kind != format.kind) continue;
     for (const OtherTensor& tensor : file.others()) {

@@ -118,10 +118,19 @@ void DropSkipped(const NetworkPlan& plan, ModelFiles* files) {
   if (!parts.empty()) LogInfo("the model '{}' is used for text; not loaded: {}", plan.spec.name, parts);
 }
 
+// The packing of a folder's weights, from config.json or the file that ModelOpt writes beside it.
+Result<std::optional<PackedFormat>> ReadPacking(const std::string& folder, const FlatJson& config) {
+  constexpr std::string_view kModelOptFile = "hf_quant_config.json";
+  if (config.Has("quantization_config") || !Has(folder, kModelOptFile)) return ReadQuantizationConfig(config);
+  ASSIGN_OR_RETURN(const FlatJson modelopt, FlatJson::ReadFile(fmt::format("{}/{}", folder, kModelOptFile)));
+  ASSIGN_OR_RETURN(PackedFormat format, ReadModelOptConfig(modelopt));
+  return std::optional(std::move(format));
+}
+
 Result<ModelFiles> OpenHuggingFace(const std::string& folder) {
   ASSIGN_OR_RETURN(const FlatJson config, FlatJson::ReadFile(folder + "/config.json"));
   RETURN_IF_ERROR(CheckArchitecture(config));
-  ASSIGN_OR_RETURN(const auto packed, ReadQuantizationConfig(config));
+  ASSIGN_OR_RETURN(const auto packed, ReadPacking(folder, config));
   ASSIGN_OR_RETURN(SafeTensors opened, SafeTensors::OpenFolder(folder));
   const auto file = std::make_shared<const SafeTensors>(std::move(opened));
   ASSIGN_OR_RETURN(JoinedTensors joined, JoinPacked(*file, packed));
