@@ -54,6 +54,19 @@ void MakeNvfp4Blocks(const PackedParts& parts, std::byte* to) {
   }
 }
 
+/// GGUF's blocks, each after its factor.
+void MakeScaledBlocks(const PackedParts& parts, int64_t rows, int64_t cols, std::byte* to) {
+  constexpr int64_t kFileBytes = 36;
+  const std::byte* from = parts.integers.data();
+  for (int64_t row = 0; row < rows; ++row) {
+    const float factor = ScaleAt(parts, row, 0);
+    for (int64_t b = 0; b < cols / 64; ++b, from += kFileBytes, to += sizeof(factor) + kFileBytes) {
+      std::memcpy(to, &factor, sizeof(factor));
+      std::memcpy(to + sizeof(factor), from, kFileBytes);
+    }
+  }
+}
+
 void MakeE4M3Blocks(const PackedParts& parts, int64_t rows, int64_t cols, std::byte* to) {
   const std::byte* from = parts.integers.data();
   const int64_t per_scale = parts.block.inputs == 0 ? cols : parts.block.inputs;
@@ -144,6 +157,8 @@ void MakeBlocks(const FileTensor& tensor, std::vector<std::byte>* blocks) {
       return MakeMxfp4Blocks(parts, to);
     case PartsKind::kNvfp4:
       return MakeNvfp4Blocks(parts, to);
+    case PartsKind::kGgufNvfp4:
+      return MakeScaledBlocks(parts, rows, cols, to);
     case PartsKind::kE4M3:
       return MakeE4M3Blocks(parts, rows, cols, to);
     case PartsKind::kInt4:

@@ -69,7 +69,7 @@ struct PackedFormat {
 
 /// The parts of a packed matrix.
 struct PackedParts {
-  enum class Kind { kAwq, kGptq, kMxfp4, kE4M3, kNvfp4, kInt4, kInt8, kPlainInt8 };
+  enum class Kind { kAwq, kGptq, kMxfp4, kE4M3, kNvfp4, kGgufNvfp4, kInt4, kInt8, kPlainInt8 };
   Kind kind = Kind::kMxfp4;
   int zero_offset = 0;  // PackedFormat
   std::span<const std::byte> integers, scales;

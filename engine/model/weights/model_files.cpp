@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "engine/families/quantization_config.h"
 #include "engine/files/file_paths.h"
+#include "engine/files/gguf_scales.h"
 #include "engine/files/mapped_file.h"
 #include "engine/files/safetensors_reader.h"
 #include "engine/import/import.h"
@@ -69,6 +70,7 @@ Result<ModelFiles> OpenGguf(const std::string& path) {
   ASSIGN_OR_RETURN(GgufFile opened, GgufFile::Open(path));
   const auto file = std::make_shared<const GgufFile>(std::move(opened));
   ModelFiles out{.format = ModelFiles::Format::kGguf, .tensors = file->tensors(), .reader = file};
+  RETURN_IF_ERROR(JoinGgufScales(&out.tensors));
   ASSIGN_OR_RETURN(out.plan, PlanGguf(*file, path));
   out.chat_template = file->String("tokenizer.chat_template").value_or("");
   if (file->String("tokenizer.ggml.model").value_or("no_vocab") == "no_vocab") return out;
