@@ -10,13 +10,13 @@
 namespace ringside {
 
 /// Element types of weights, activations and caches. The quantized ones of files are GGML's block formats, with 32
-/// values per block (64 in NVFP4) or 256 per super-block (K formats, IQ and TQ types but IQ4_NL), and three of ours for
+/// values per block (64 in NVFP4) or 256 per super-block (K formats, IQ and TQ types but IQ4_NL), and four of ours for
 /// what safetensors store apart, with 32 values and their row's or group's scale: kQ4_Z, 4 bits with a float16 scale
-/// and an integer zero point, as in AWQ and GPTQ; kScaledE4M3, one byte with a float32 scale; kScaledNVFP4, NVFP4's
-/// block with a float32 scale before it. Files do not contain the types after these. kI8 and kF8E4M3 (Micikevicius et
-/// al. 2022: no infinity, magnitudes up to 448) have one byte per element; their owner keeps the scales. kBlockQuant2
-/// ... kBlockQuant8 (2, 3, 4, 5, 6 and 8 bits per element) and kBlockQuantE2M1 (MXFP4's 4-bit codes) are the block-
-/// quantized types of GPUs, with a scale per group of inputs.
+/// and an integer zero point, as in AWQ and GPTQ; kScaledE4M3 and kScaledI8, one byte with a float32 scale;
+/// kScaledNVFP4, NVFP4's block with a float32 scale before it. Files do not contain the types after these. kI8 and
+/// kF8E4M3 (Micikevicius et al. 2022: no infinity, magnitudes up to 448) have one byte per element; their owner keeps
+/// the scales. kBlockQuant2 ... kBlockQuant8 (2, 3, 4, 5, 6 and 8 bits per element) and kBlockQuantE2M1 (MXFP4's 4-bit
+/// codes) are the block-quantized types of GPUs, with a scale per group of inputs.
 enum class DType : uint8_t {
 #define DTYPE(enumerator, ...) enumerator,
 #include "kernels/dtypes.def"

@@ -7,7 +7,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
+#include "engine/families/compressed_config.h"
 #include "engine/families/config_json.h"
 
 namespace ringside {
@@ -16,21 +19,14 @@ namespace {
 using Kind = PackedFormat::Kind;
 
 constexpr std::string_view kAwqVersions[] = {"gemm", "GEMM"}, kGptqFormats[] = {"gptq", "gptq_v2"};
-constexpr std::string_view kE4M3Methods[] = {"fp8", "fbgemm_fp8", "compressed-tensors"},
-                           kE4M3Strategies[] = {"tensor", "channel"};
-
-std::string In(std::string_view key) { return "quantization_config." + std::string(key); }
-
-Status NotSupported(std::string_view key, std::string_view value, std::string_view supported) {
-  return InvalidArgument(fmt::format("config.json: '{}' {} is not supported, only {}", In(key), value, supported));
-}
+constexpr int64_t kNvfp4Group = 16;
 
 /// A text under `key` with supported values `known`.
 Status Expect(const ConfigJson& config, std::string_view key, std::span<const std::string_view> known) {
-  if (!config.Has(In(key))) return Status::Ok();
-  const std::string value = config.String(In(key), "");
+  if (!config.Has(QuantizationKey(key))) return Status::Ok();
+  const std::string value = config.String(QuantizationKey(key), "");
   if (std::ranges::find(known, std::string_view(value)) != known.end()) return Status::Ok();
-  return NotSupported(key, "'" + value + "'", fmt::format("{}", fmt::join(known, ", ")));
+  return UnsupportedQuantization(key, "'" + value + "'", fmt::format("{}", fmt::join(known, ", ")));
 }
 Status Expect(const ConfigJson& config, std::string_view key, std::string_view known) {
   return Expect(config, key, {&known, 1});
@@ -39,24 +35,19 @@ Status Expect(const ConfigJson& config, std::string_view key, std::string_view k
 /// Keys common to AWQ, which has two spellings, and GPTQ.
 Status ReadGroups(const ConfigJson& config, std::string_view bits_key, std::string_view group_key,
                   PackedFormat* format) {
-  int64_t bits = 0, group = 0;
-  RETURN_IF_ERROR(config.Need(In(bits_key), &bits));
-  RETURN_IF_ERROR(config.Need(In(group_key), &group));
-  if (bits != 4) return NotSupported(bits_key, fmt::format("{}", bits), "4");
-  if (group != -1 && (group < 32 || group % 32 != 0 || group > (int64_t{1} << 20))) {
-    return NotSupported(group_key, fmt::format("{}", group), "multiples of 32, and -1");
-  }
-  format->group = group == -1 ? 0 : group;
-  return Status::Ok();
+  int64_t bits = 0;
+  RETURN_IF_ERROR(config.Need(QuantizationKey(bits_key), &bits));
+  if (bits != 4) return UnsupportedQuantization(bits_key, fmt::format("{}", bits), "4");
+  return ReadGroupSize(config, group_key, &format->group);
 }
 
 Status ReadAwq(const ConfigJson& config, PackedFormat* format) {
   format->kind = Kind::kAwq;
-  const bool older = config.Has(In("w_bit"));
+  const bool older = config.Has(QuantizationKey("w_bit"));
   RETURN_IF_ERROR(ReadGroups(config, older ? "w_bit" : "bits", older ? "q_group_size" : "group_size", format));
   RETURN_IF_ERROR(Expect(config, "version", kAwqVersions));
   RETURN_IF_ERROR(Expect(config, "backend", "autoawq"));
-  return config.Optional(In("zero_point"), &format->has_zero_points);
+  return config.Optional(QuantizationKey("zero_point"), &format->has_zero_points);
 }
 
 Status ReadGptq(const ConfigJson& config, PackedFormat* format) {
@@ -64,48 +55,75 @@ Status ReadGptq(const ConfigJson& config, PackedFormat* format) {
   RETURN_IF_ERROR(ReadGroups(config, "bits", "group_size", format));
   RETURN_IF_ERROR(Expect(config, "checkpoint_format", kGptqFormats));
   RETURN_IF_ERROR(Expect(config, "pack_dtype", "int32"));
-  RETURN_IF_ERROR(config.Expect(In("is_marlin_format"), false));
-  RETURN_IF_ERROR(config.ExpectNone(In("dynamic")));
-  format->zero_offset = config.String(In("checkpoint_format"), "gptq") == "gptq" ? 1 : 0;
+  RETURN_IF_ERROR(config.Expect(QuantizationKey("is_marlin_format"), false));
+  RETURN_IF_ERROR(config.ExpectNone(QuantizationKey("dynamic")));
+  format->zero_offset = config.String(QuantizationKey("checkpoint_format"), "gptq") == "gptq" ? 1 : 0;
   return Status::Ok();
 }
 
-/// By quantization method: "compressed-tensors" describes its groups, "fp8" its block scales.
-Status ReadE4M3(const ConfigJson& config, const std::string& method, PackedFormat* format) {
+/// Scales per output or matrix, or, with weight_block_size, per block.
+Status ReadE4M3(const FlatJson& json, PackedFormat* format) {
+  const ConfigJson config(json);
   format->kind = Kind::kE4M3;
   RETURN_IF_ERROR(Expect(config, "fmt", "e4m3"));
-  RETURN_IF_ERROR(config.ExpectNone(In("weight_block_size")));
-  if (method != "compressed-tensors") return Status::Ok();
-  RETURN_IF_ERROR(Expect(config, "format", "float-quantized"));
-  for (int group = 0;; ++group) {
-    const std::string weights = fmt::format("config_groups.group_{}.weights", group);
-    if (!config.Has(In(weights))) return Status::Ok();
-    RETURN_IF_ERROR(Expect(config, weights + ".type", "float"));
-    RETURN_IF_ERROR(Expect(config, weights + ".strategy", kE4M3Strategies));
-  }
+  if (!config.Has(QuantizationKey("weight_block_size"))) return Status::Ok();
+  return ReadScaleBlock(json, "weight_block_size", &format->block.emplace());
 }
+
+/// Without groups, E4M3 is recognised by its tensors.
+Status ReadCompressedTensors(const FlatJson& json, PackedFormat* format) {
+  RETURN_IF_ERROR(ReadCompressed(json, format));
+  if (!format->groups.empty()) return Status::Ok();
+  RETURN_IF_ERROR(Expect(ConfigJson(json), "format", "float-quantized"));
+  return ReadE4M3(json, format);
+}
+
+/// ModelOpt's algorithm under `key`.
+Status ReadModelOpt(const ConfigJson& config, std::string_view key, std::string_view group_key, PackedFormat* format) {
+  const std::string algorithm = config.String(key, "");
+  if (algorithm != "FP8" && algorithm != "NVFP4") {
+    return InvalidArgument(fmt::format("ModelOpt's '{}' '{}' is not supported, only FP8 and NVFP4", key, algorithm));
+  }
+  format->kind = algorithm == "FP8" ? Kind::kE4M3 : Kind::kNvfp4;
+  int64_t group = kNvfp4Group;
+  RETURN_IF_ERROR(config.Optional(group_key, &group));
+  if (algorithm == "FP8" || group == kNvfp4Group) return Status::Ok();
+  return InvalidArgument(fmt::format("ModelOpt's '{}' {} is not supported, only {}", group_key, group, kNvfp4Group));
+}
+
+using MethodReader = Status (*)(const FlatJson& json, PackedFormat* format);
+constexpr std::pair<std::string_view, MethodReader> kMethods[] = {
+    {"awq", [](const FlatJson& json, PackedFormat* format) { return ReadAwq(ConfigJson(json), format); }},
+    {"gptq", [](const FlatJson& json, PackedFormat* format) { return ReadGptq(ConfigJson(json), format); }},
+    {"mxfp4", [](const FlatJson&, PackedFormat*) { return Status::Ok(); }},
+    {"fp8", ReadE4M3},
+    {"fbgemm_fp8", ReadE4M3},
+    {"compressed-tensors", ReadCompressedTensors},
+    {"modelopt", [](const FlatJson& json, PackedFormat* format) {
+       return ReadModelOpt(ConfigJson(json), QuantizationKey("quant_algo"), QuantizationKey("group_size"), format);
+     }}};
 
 }  // namespace
 
 Result<std::optional<PackedFormat>> ReadQuantizationConfig(const FlatJson& json) {
   const ConfigJson config(json);
   if (!config.Has("quantization_config")) return std::optional<PackedFormat>();
+  const std::string method = config.String(QuantizationKey("quant_method"), "");
+  const auto* known = std::ranges::find(kMethods, std::string_view(method), [](const auto& row) { return row.first; });
   PackedFormat format;
-  const std::string method = config.String(In("quant_method"), "");
-  if (method == "awq") {
-    RETURN_IF_ERROR(ReadAwq(config, &format));
-  } else if (method == "gptq") {
-    RETURN_IF_ERROR(ReadGptq(config, &format));
-  } else if (method == "mxfp4") {
-    const std::string model = config.String("model_type", "");
-    if (model != "gpt_oss") return NotSupported("quant_method", "'mxfp4' of " + model, "that of gpt_oss");
-  } else if (std::ranges::find(kE4M3Methods, std::string_view(method)) != std::end(kE4M3Methods)) {
-    RETURN_IF_ERROR(ReadE4M3(config, method, &format));
-  } else {
-    return NotSupported("quant_method", "'" + method + "'",
-                        fmt::format("awq, gptq, mxfp4, {}", fmt::join(kE4M3Methods, ", ")));
+  if (known == std::end(kMethods)) {
+    std::vector<std::string_view> names;
+    for (const auto& [name, reader] : kMethods) names.push_back(name);
+    return UnsupportedQuantization("quant_method", "'" + method + "'", fmt::format("{}", fmt::join(names, ", ")));
   }
-  return std::optional(format);
+  RETURN_IF_ERROR(known->second(json, &format));
+  return std::optional(std::move(format));
+}
+
+Result<PackedFormat> ReadModelOptConfig(const FlatJson& json) {
+  PackedFormat format;
+  RETURN_IF_ERROR(ReadModelOpt(ConfigJson(json), "quantization.quant_algo", "quantization.group_size", &format));
+  return format;
 }
 
 }  // namespace ringside

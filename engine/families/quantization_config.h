@@ -12,5 +12,8 @@ namespace ringside {
 /// nullopt if the weights are not packed. ERRORS: kInvalidArgument, with the name, for an unsupported method or
 /// variant.
 Result<std::optional<PackedFormat>> ReadQuantizationConfig(const FlatJson& config);
+/// Reads a hf_quant_config.json, which ModelOpt writes beside a config.json without quantization_config. ERRORS: as
+/// above.
+Result<PackedFormat> ReadModelOptConfig(const FlatJson& hf_quant_config);
 
 }  // namespace ringside

@@ -12,6 +12,7 @@
 //   Q4_Z  w = d (q - z)                z: a byte
 //   IQ3_XXS, IQ3_S  w = D f s v[q]     s: a byte; f: a power of two
 //   IQ1_M, IQ2_S  w = D f s v[q]       s: a byte, for 16 inputs each
+//   ScaledI8  w = d (q - 128)          d: float32
 //   ScaledNVFP4  w = D s v[q]          D: float32; s: E4M3, for 16 inputs each
 //
 // Products of a float16 and a scale of at most 8 bits are exact in float32, and so are all integer sums and their
@@ -326,6 +327,18 @@ struct IQ2_S : ThreeBitCodes<IQ2_SLayout, kIq2Form, 6> {};
 struct IQ1_M : ThreeBitCodes<IQ1_MLayout, kIq1Form, 4> {};
 
 LANES_INLINE F32x16 FloatScales(const uint8_t* p) { return Load(reinterpret_cast<const float*>(p)); }
+
+struct ScaledI8 : FormatBase<7> {
+  using Layout = ScaledI8Layout;
+  static constexpr bool kEightBits = true;
+  template <int J>
+  static LANES_INLINE void Groups(const uint8_t* p, U8x64* a, U8x64* b) {
+    Q8_0::Groups<J>(p, a, b);
+  }
+  static LANES_INLINE void Scales(const uint8_t*, const uint8_t* p, BlockScales* s) {
+    s->d = FloatScales(p + Layout::kScales);
+  }
+};
 
 struct ScaledNVFP4 : FormatBase<4> {
   using Layout = ScaledNVFP4Layout;

@@ -182,6 +182,10 @@ BlockReaders MakeReaders() {
   set(DType::kTQ2_0, ReadTq2);
   set(DType::kNVFP4, ReadNvfp4);
   set(DType::kScaledNVFP4, ReadScaledNvfp4);
+  set(DType::kScaledI8, [](const uint8_t* p, int64_t, FileBlock* out) {
+    ReadFloatScale(p, out);
+    for (int i = 0; i < 32; ++i) out->q[i] = p[4 + i] ^ 0x80;
+  });
   for (const CodebookReader& reader : CodebookReaders()) set(reader.dtype, reader.read);
   return readers;
 }
@@ -219,6 +223,8 @@ bool HasFiniteScales(DType dtype, const FileBlock& block) {
       return block.scale[0] <= kLargestExponent;
     case DType::kScaledE4M3:
       return std::isfinite(ScaleOf(block) * kLargestE4M3) && std::ranges::none_of(block.q, IsNaNOfE4M3);
+    case DType::kScaledI8:
+      return std::isfinite(ScaleOf(block) * 128);
     case DType::kScaledNVFP4:
       return std::isfinite(ScaleOf(block) * (kLargestE4M3 * kLargestE2M1)) &&
              std::ranges::all_of(block.scale, [](uint8_t scale) { return scale <= kLargestE4M3Bits; });
@@ -257,6 +263,8 @@ float FileBlockValue(DType dtype, const FileBlock& in, int i) {
       return d * static_cast<float>(q - scale);
     case DType::kScaledE4M3:
       return ScaleOf(in) * E4M3ToFloat(in.q[i]);
+    case DType::kScaledI8:
+      return ScaleOf(in) * static_cast<float>(q - 128);
     case DType::kScaledNVFP4:
       return ScaleOf(in) * (0.5f * E4M3ToFloat(half_scale) * static_cast<float>(kMxfp4Values[q]));
     case DType::kQ4_K:

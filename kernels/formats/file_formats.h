@@ -13,7 +13,7 @@ namespace ringside {
 /// A block of 32 values of one output: integers as stored (without offset), and scales, of the type's form
 /// (dtypes.def).
 struct FileBlock {
-  uint8_t q[32];  // integers (Q8_0: + 128), or codes of code_values.h
+  uint8_t q[32];  // integers (Q8_0 and kScaledI8: + 128), or codes of code_values.h
   uint16_t d, m;  // float16; of a super-block, those it shares. Types with a float32 scale: its low and high half
   // Q4_K, Q5_K: scale and minimum. Q3_K, Q6_K: signed scales per 16 values. IQ1_M, IQ2_S: unsigned ones, kScaledNVFP4:
   // E4M3. Q2_K: scales per 16 values with the minimum in the high half. Only the first is used by IQ4_XS (signed),

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Makes the tiny models of packed/, with 4-bit weights in the formats of AWQ, GPTQ and gpt-oss, and their logits.
+"""Makes the tiny models of packed/, with weights in the formats of AWQ, GPTQ, gpt-oss and compressed-tensors, and their
+logits.
 
-    make_packed_golden.py [FOLDER]            needs torch, transformers, safetensors, numpy, gguf
+    make_packed_golden.py [FOLDER [MODEL...]]     needs torch, transformers, safetensors, numpy, gguf, compressed-tensors
 
 Per model config.json, model.safetensors and logits.f32: float32 [len(IDS), vocab], the logits after each of the ids of
 make_golden.py, from a float64 run of the reference implementation with the dequantized weights:
@@ -9,6 +10,7 @@ make_golden.py, from a float64 run of the reference implementation with the dequ
     AWQ, GPTQ   scale * (q - zero), one scale and zero point for each output and group of inputs. One matrix of each
     model
                 is stored as float32 in k_proj.f32, outputs by inputs: every value is exact in it.
+    compressed-tensors   as the library compresses and decompresses random weights; k_proj.f32 as above
     MXFP4       scale * value of E2M1, one scale, a power of two, for 32 inputs of an output. model.gguf is the same
     model.
 
@@ -22,9 +24,13 @@ from pathlib import Path
 import gguf
 import numpy as np
 import torch
+from compressed_tensors.compressors import BaseCompressor
+from compressed_tensors.quantization import QuantizationScheme
+from compressed_tensors.quantization.utils import calculate_qparams, generate_gparam
 from make_family_golden import FAMILIES, make, write_gguf
 from make_golden import IDS, VOCAB, fill
 from safetensors.numpy import save_file
+from safetensors.torch import save_file as save_tensors
 from transformers import LlamaConfig, LlamaForCausalLM
 from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 
@@ -33,12 +39,33 @@ LLAMA = dict(vocab_size=VOCAB, bos_token_id=1, eos_token_id=2, hidden_size=128, 
              max_position_embeddings=2048, rms_norm_eps=1e-5, tie_word_embeddings=True)
 AWQ = dict(quant_method="awq", bits=4, version="gemm")
 GPTQ = dict(quant_method="gptq", bits=4, checkpoint_format="gptq", damp_percent=0.01)
+
+
+def compressed_tensors(layout, **weights):
+    """A quantization_config with one group."""
+    weights |= dict(dynamic=False, observer="minmax")
+    return dict(quant_method="compressed-tensors", format=layout, quantization_status="compressed", ignore=["lm_head"],
+                config_groups={"group_0": {"targets": ["Linear"], "weights": weights, "input_activations": None}})
+
+
 # name: its quantization_config
 MODELS = {
     "awq": dict(AWQ, group_size=64, zero_point=True, modules_to_not_convert=None),
     "awq_symmetric": dict(AWQ, group_size=32, zero_point=False),
     "gptq": dict(GPTQ, group_size=128, desc_act=False, sym=True),
     "gptq_act_order": dict(GPTQ, group_size=32, desc_act=True, sym=False),
+}
+COMPRESSED = {
+    "ct_int4": compressed_tensors("pack-quantized", num_bits=4, type="int", symmetric=True, strategy="group", group_size=32),
+    "ct_int4_zeros": compressed_tensors("pack-quantized", num_bits=4, type="int", symmetric=False, strategy="group",
+                                        group_size=64),
+    "ct_int8": compressed_tensors("int-quantized", num_bits=8, type="int", symmetric=True, strategy="channel"),
+    "ct_fp8_block": compressed_tensors("float-quantized", num_bits=8, type="float", symmetric=True, strategy="block",
+                                       block_structure=[48, 96]),
+    "ct_nvfp4": compressed_tensors("nvfp4-pack-quantized", num_bits=4, type="float", symmetric=True,
+                                   strategy="tensor_group", group_size=16, scale_dtype="torch.float8_e4m3fn"),
+    "ct_mxfp4": compressed_tensors("mxfp4-pack-quantized", num_bits=4, type="float", symmetric=True, strategy="group",
+                                   group_size=32, scale_dtype="torch.uint8"),
 }
 
 
@@ -69,6 +96,54 @@ def quantised(rng, outputs, inputs, config):
             parts["qzeros"] = packed(zeros, 1, order)
         return parts, values
     return {"qweight": packed(q, 0), "qzeros": packed(zeros - 1, 1), "scales": scales, "g_idx": of.astype(np.int32)}, values
+
+
+def blocks_of(values, weights):
+    """The least and the largest value of each block of a scale, rows by columns."""
+    rows, cols = values.shape
+    down, across = weights.get("block_structure") or (1, weights.get("group_size") or cols)
+    padded = torch.nn.functional.pad(values, (0, -cols % across, 0, -rows % down))
+    tiles = padded.reshape(padded.shape[0] // down, down, -1, across)
+    return tiles.amin((1, 3)), tiles.amax((1, 3))
+
+
+def compressed(values, config):
+    """The library's parts of a matrix, and the values that it restores from them."""
+    scheme = QuantizationScheme(targets=["Linear"], weights=config["config_groups"]["group_0"]["weights"])
+    library = BaseCompressor.get_value_from_registry(config["format"])
+    least, largest = blocks_of(values, config["config_groups"]["group_0"]["weights"])
+    state = {"weight": values}
+    factor = None
+    if config["format"].startswith("nvfp4"):  # a power of two: exact in any order of the products
+        factor = torch.exp2(torch.log2(generate_gparam(values.min(), values.max())).floor())
+    scale, zero = calculate_qparams(least, largest, scheme.weights, factor)
+    state["weight_scale"] = scale if "fp4" in config["format"] else scale.to(torch.bfloat16)
+    state["weight_zero_point"] = zero.to(torch.int8)
+    if factor is not None:
+        state["weight_global_scale"] = factor
+    parts = library.compress(state, scheme)
+    restored = library.decompress({k: v.float() if v.dtype == torch.bfloat16 else v for k, v in parts.items()}, scheme)
+    return parts, restored["weight"]
+
+
+def write_compressed(folder, seed, config):
+    model = fill(LlamaForCausalLM(LlamaConfig(**LLAMA)), seed)
+    tensors = {}
+    for name, tensor in model.state_dict().items():
+        if name == "lm_head.weight":
+            continue
+        if not name.endswith("_proj.weight"):
+            tensor.copy_(tensor.half())
+            tensors[name] = tensor.half()
+            continue
+        parts, values = compressed(tensor.clone(), config)
+        tensors |= {name.removesuffix("weight") + part: value for part, value in parts.items()}
+        tensor.copy_(values)
+        if "k_proj" in name:
+            values.float().numpy().astype("<f4").tofile(folder / "k_proj.f32")
+    save_tensors({name: tensor.contiguous() for name, tensor in tensors.items()}, folder / "model.safetensors")
+    write_config(model, folder, config)
+    logits_of(model).tofile(folder / "logits.f32")
 
 
 def logits_of(model):
@@ -142,16 +217,20 @@ def write_gpt_oss(folder, seed):
     logits_of(model).tofile(folder / "logits.f32")
 
 
-def main(out):
-    shutil.rmtree(out, ignore_errors=True)
-    for seed, name in enumerate([*MODELS, "gpt_oss_mxfp4"]):
+def main(out, names):
+    for seed, name in enumerate([*MODELS, "gpt_oss_mxfp4", *COMPRESSED]):
+        if names and name not in names:
+            continue
+        shutil.rmtree(out / name, ignore_errors=True)
         (out / name).mkdir(parents=True)
         if name in MODELS:
             write_llama(out / name, 200 + seed, MODELS[name])
+        elif name in COMPRESSED:
+            write_compressed(out / name, 200 + seed, COMPRESSED[name])
         else:
             write_gpt_oss(out / name, 200 + seed)
     print(f"{sum(p.stat().st_size for p in out.rglob('*') if p.is_file())} bytes in {out}")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent / "packed")
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent / "packed", sys.argv[2:])

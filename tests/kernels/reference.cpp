@@ -27,15 +27,17 @@ HalfPlaces PlacesOf(DType dtype) {
   static constexpr struct {
     DType dtype;
     HalfPlaces places;
-  } kPlaces[] = {{DType::kQ4_1, {0, 2}},         {DType::kQ5_1, {0, 2}},         {DType::kQ4_K, {0, 2}},
-                 {DType::kQ5_K, {0, 2}},         {DType::kQ6_K, {208, -1}},      {DType::kQ2_K, {80, 82}},
-                 {DType::kQ3_K, {108, -1}},      {DType::kMXFP4, {-1, -1}},      {DType::kIQ1_M, {-1, -1}},
-                 {DType::kTQ1_0, {52, -1}},      {DType::kTQ2_0, {64, -1}},      {DType::kNVFP4, {-1, -1}},
-                 {DType::kScaledE4M3, {-1, -1}}, {DType::kScaledNVFP4, {-1, -1}}};
+  } kPlaces[] = {{DType::kQ4_1, {0, 2}},         {DType::kQ5_1, {0, 2}},       {DType::kQ4_K, {0, 2}},
+                 {DType::kQ5_K, {0, 2}},         {DType::kQ6_K, {208, -1}},    {DType::kQ2_K, {80, 82}},
+                 {DType::kQ3_K, {108, -1}},      {DType::kMXFP4, {-1, -1}},    {DType::kIQ1_M, {-1, -1}},
+                 {DType::kTQ1_0, {52, -1}},      {DType::kTQ2_0, {64, -1}},    {DType::kNVFP4, {-1, -1}},
+                 {DType::kScaledE4M3, {-1, -1}}, {DType::kScaledI8, {-1, -1}}, {DType::kScaledNVFP4, {-1, -1}}};
   const auto* found = std::ranges::find_if(kPlaces, [&](const auto& row) { return row.dtype == dtype; });
   return found == std::end(kPlaces) ? HalfPlaces{0, -1} : found->places;
 }
-bool HasFloatScale(DType dtype) { return dtype == DType::kScaledE4M3 || dtype == DType::kScaledNVFP4; }
+bool HasFloatScale(DType dtype) {
+  return dtype == DType::kScaledE4M3 || dtype == DType::kScaledI8 || dtype == DType::kScaledNVFP4;
+}
 float FloatAt(const std::vector<std::byte>& bytes, size_t i) {
   float x;
   std::memcpy(&x, bytes.data() + i, 4);
@@ -100,6 +102,7 @@ double ScaledNvfp4Value(const std::vector<std::byte>& b, size_t at, int i) {
 double LegacyValue(DType dtype, const std::vector<std::byte>& b, size_t at, int i) {
   if (dtype == DType::kMXFP4) return std::ldexp(E2M1Value(NibbleAt(b, at + 1, i)), At(b, at) - 127);
   if (dtype == DType::kScaledE4M3) return FloatAt(b, at) * E4M3Value(At(b, at + 4 + static_cast<size_t>(i)));
+  if (dtype == DType::kScaledI8) return FloatAt(b, at) * static_cast<int8_t>(At(b, at + 4 + static_cast<size_t>(i)));
   const double d = HalfValue(U16At(b, at));
   if (dtype == DType::kIQ4_NL) return d * Iq4Value(NibbleAt(b, at + 2, i));
   if (dtype == DType::kQ4_Z) return d * (NibbleAt(b, at + 3, i) - At(b, at + 2));
@@ -257,7 +260,7 @@ RandomWeight MakeRandomWeight(DType dtype, int64_t rows, int64_t cols, uint32_t 
 bool IsScaleByte(DType dtype, size_t i) {
   if (dtype == DType::kMXFP4) return i == 0;
   if (dtype == DType::kQ4_Z) return i < 3;
-  if (dtype == DType::kNVFP4 || dtype == DType::kScaledE4M3) return i < 4;
+  if (dtype == DType::kNVFP4 || dtype == DType::kScaledE4M3 || dtype == DType::kScaledI8) return i < 4;
   if (dtype == DType::kScaledNVFP4) return i < 8;
   if (dtype == DType::kIQ1_M) return i >= 48;
   const HalfPlaces places = PlacesOf(dtype);

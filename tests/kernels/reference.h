@@ -15,12 +15,12 @@
 
 namespace ringside::testing {
 
-inline const DType kAllTypes[] = {DType::kF32,   DType::kF16,     DType::kBF16,        DType::kQ8_0,    DType::kQ4_0,
-                                  DType::kQ4_1,  DType::kQ5_0,    DType::kQ5_1,        DType::kQ4_K,    DType::kQ5_K,
-                                  DType::kQ6_K,  DType::kQ2_K,    DType::kQ3_K,        DType::kIQ4_NL,  DType::kIQ4_XS,
-                                  DType::kMXFP4, DType::kQ4_Z,    DType::kScaledE4M3,  DType::kIQ2_XXS, DType::kIQ2_XS,
-                                  DType::kIQ2_S, DType::kIQ3_XXS, DType::kIQ3_S,       DType::kIQ1_S,   DType::kIQ1_M,
-                                  DType::kTQ1_0, DType::kTQ2_0,   DType::kScaledNVFP4, DType::kNVFP4};
+inline const DType kAllTypes[] = {DType::kF32,   DType::kF16,     DType::kBF16,        DType::kQ8_0,     DType::kQ4_0,
+                                  DType::kQ4_1,  DType::kQ5_0,    DType::kQ5_1,        DType::kQ4_K,     DType::kQ5_K,
+                                  DType::kQ6_K,  DType::kQ2_K,    DType::kQ3_K,        DType::kIQ4_NL,   DType::kIQ4_XS,
+                                  DType::kMXFP4, DType::kQ4_Z,    DType::kScaledE4M3,  DType::kIQ2_XXS,  DType::kIQ2_XS,
+                                  DType::kIQ2_S, DType::kIQ3_XXS, DType::kIQ3_S,       DType::kIQ1_S,    DType::kIQ1_M,
+                                  DType::kTQ1_0, DType::kTQ2_0,   DType::kScaledNVFP4, DType::kScaledI8, DType::kNVFP4};
 
 /// A weight in file format and its dequantized values.
 struct RandomWeight {

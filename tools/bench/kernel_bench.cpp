@@ -84,8 +84,8 @@ Weight RandomWeight(Backend& backend, DType dtype, int64_t rows, int64_t cols) {
   std::vector<std::byte> bytes(static_cast<size_t>(StorageBytes(dtype, rows * cols)));
   std::mt19937_64 g(7);
   for (size_t i = 0; i < bytes.size(); i += 2) {
-    // Every pair of bytes is a small float16, so that it is valid as a scale.
-    const uint16_t half = static_cast<uint16_t>((g() & 0x83ff) | 0x2000);
+    // Every pair of bytes is a small float16 and every byte a number in E4M3, so that both are valid as scales.
+    const uint16_t half = static_cast<uint16_t>((g() & 0x033f) | 0x2000);
     std::memcpy(&bytes[i], &half, 2);
   }
   return std::move(backend.LoadWeight({dtype, rows, cols, bytes}).value());

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "engine/families/quantization_config.h"
 #include "engine/files/file_paths.h"
+#include "engine/files/gguf_scales.h"
 #include "engine/files/mapped_file.h"
 #include "engine/files/safetensors_reader.h"
 #include "engine/import/import.h"
@@ -69,6 +70,7 @@ Result<ModelFiles> OpenGguf(const std::string& path) {
   ASSIGN_OR_RETURN(GgufFile opened, GgufFile::Open(path));
   const auto file = std::make_shared<const GgufFile>(std::move(opened));
   ModelFiles out{.format = ModelFiles::Format::kGguf, .tensors = file->tensors(), .reader = file};
+  RETURN_IF_ERROR(JoinGgufScales(&out.tensors));
   ASSIGN_OR_RETURN(out.plan, PlanGguf(*file, path));
   out.chat_template = file->String("tokenizer.chat_template").value_or("");
   if (file->String("tokenizer.ggml.model").value_or("no_vocab") == "no_vocab") return out;
@@ -118,10 +120,19 @@ void DropSkipped(const NetworkPlan& plan, ModelFiles* files) {
   if (!parts.empty()) LogInfo("the model '{}' is used for text; not loaded: {}", plan.spec.name, parts);
 }
 
+// The packing of a folder's weights, from config.json or the file that ModelOpt writes beside it.
+Result<std::optional<PackedFormat>> ReadPacking(const std::string& folder, const FlatJson& config) {
+  constexpr std::string_view kModelOptFile = "hf_quant_config.json";
+  if (config.Has("quantization_config") || !Has(folder, kModelOptFile)) return ReadQuantizationConfig(config);
+  ASSIGN_OR_RETURN(const FlatJson modelopt, FlatJson::ReadFile(fmt::format("{}/{}", folder, kModelOptFile)));
+  ASSIGN_OR_RETURN(PackedFormat format, ReadModelOptConfig(modelopt));
+  return std::optional(std::move(format));
+}
+
 Result<ModelFiles> OpenHuggingFace(const std::string& folder) {
   ASSIGN_OR_RETURN(const FlatJson config, FlatJson::ReadFile(folder + "/config.json"));
   RETURN_IF_ERROR(CheckArchitecture(config));
-  ASSIGN_OR_RETURN(const auto packed, ReadQuantizationConfig(config));
+  ASSIGN_OR_RETURN(const auto packed, ReadPacking(folder, config));
   ASSIGN_OR_RETURN(SafeTensors opened, SafeTensors::OpenFolder(folder));
   const auto file = std::make_shared<const SafeTensors>(std::move(opened));
   ASSIGN_OR_RETURN(JoinedTensors joined, JoinPacked(*file, packed));

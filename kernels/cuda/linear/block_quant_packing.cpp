@@ -109,6 +109,10 @@ Group ReadGroup(DType file, const uint8_t* row, int64_t b) {
       }
       LookUpCodes(kMxfp4Values, kMiddleOfSix, &out);
       break;
+    case DType::kScaledI8:
+      out.scale[0] = out.scale[1] = FloatScale(block);
+      for (uint8_t& q : out.q) q ^= 0x80;
+      break;
     case DType::kMXFP4:
       out.scale[0] = out.scale[1] = HasFiniteScales(file, block) ? std::ldexp(1.0f, block.scale[0] - 128)
                                                                  : std::numeric_limits<float>::infinity();
@@ -246,7 +250,7 @@ std::optional<DType> BlockQuantTypeOf(DType file) {
                 {DType::kQ5_K, DType::kBlockQuant5},        {DType::kQ6_K, DType::kBlockQuant6},
                 {DType::kScaledNVFP4, DType::kBlockQuant6}, {DType::kQ8_0, DType::kBlockQuant8},
                 {DType::kIQ4_NL, DType::kBlockQuant8},      {DType::kIQ4_XS, DType::kBlockQuant8},
-                {DType::kMXFP4, DType::kBlockQuantE2M1}};
+                {DType::kScaledI8, DType::kBlockQuant8},    {DType::kMXFP4, DType::kBlockQuantE2M1}};
   const DType form = Traits(file).form;
   const auto* found = std::ranges::find_if(kTypes, [&](const auto& row) { return row.form == form; });
   if (found != std::end(kTypes)) return found->device;

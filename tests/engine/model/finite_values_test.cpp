@@ -122,7 +122,7 @@ TEST(FiniteValues, ScalesInE4M3AndFactors) {
       }
     }
   }
-  for (const DType type : {DType::kScaledNVFP4}) {
+  for (const DType type : {DType::kScaledNVFP4, DType::kScaledI8}) {
     for (const float factor : {kNaN, kInfinity, -kInfinity, 3e38f}) {
       std::vector<std::byte> bytes(static_cast<size_t>(Traits(type).block_bytes), std::byte{0x7e});
       Put(factor, 0, &bytes);

@@ -292,9 +292,7 @@ TEST_F(ModelLoad, HuggingFaceRefusals) {
   ExpectRefused(quantised_by("7"), invalid, "'quantization_config.quant_method' '' is not supported");
   ExpectRefused(quantised_by("{\"quant_method\": \"bitsandbytes\"}"), invalid,
                 "'quantization_config.quant_method' 'bitsandbytes' is not supported, only awq, gptq, mxfp4, fp8, "
-                "fbgemm_fp8, compressed-tensors");
-  ExpectRefused(quantised_by("{\"quant_method\": \"mxfp4\"}"), invalid,
-                "'quantization_config.quant_method' 'mxfp4' of llama is not supported");
+                "fbgemm_fp8, compressed-tensors, modelopt");
   ExpectRefused(LoadChanged("llama_biases", "\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false"),
                 corruption, "'lm_head.weight' is missing");
   ExpectRefused(LoadChanged("gpt2", "\"n_head\": 2", "\"n_head\": 32"), invalid, "head size is 1, an odd number");
@@ -328,18 +326,61 @@ TEST_F(ModelLoad, E4M3Refusals) {
     return LoadChanged("llama", "\"vocab_size\": 96", "\"vocab_size\": 96, \"quantization_config\": {" + config + "}");
   };
   const auto invalid = StatusCode::kInvalidArgument;
-  ExpectRefused(quantised_by("\"quant_method\": \"fp8\", \"weight_block_size\": [128, 128]"), invalid,
-                "'quantization_config.weight_block_size' is not supported");
+  for (const std::string size : {"[0, 128]", "[-1, 128]", "[128, 100]", "[128, 9999999]", "[1048577, 32]"}) {
+    ExpectRefused(quantised_by("\"quant_method\": \"fp8\", \"weight_block_size\": " + size), invalid,
+                  "'quantization_config.weight_block_size' " + size + " is not supported");
+  }
+  for (const std::string size : {"128", "[128]", "[128, 128, 128]", "[128, \"a\"]"}) {
+    ExpectRefused(quantised_by("\"quant_method\": \"fp8\", \"weight_block_size\": " + size), invalid,
+                  "'quantization_config.weight_block_size' is not a list of two numbers");
+  }
   ExpectRefused(quantised_by("\"quant_method\": \"fp8\", \"fmt\": \"e5m2\""), invalid,
                 "'quantization_config.fmt' 'e5m2' is not supported, only e4m3");
-  const std::string groups =
-      "\"quant_method\": \"compressed-tensors\", \"config_groups\": {\"group_0\": {\"weights\": {";
-  ExpectRefused(quantised_by(groups + "\"type\": \"int\"}}}"), invalid,
-                "'quantization_config.config_groups.group_0.weights.type' 'int' is not supported, only float");
-  ExpectRefused(quantised_by(groups + "\"strategy\": \"block\"}}}"), invalid,
-                "group_0.weights.strategy' 'block' is not supported, only tensor, channel");
-  ExpectRefused(quantised_by("\"quant_method\": \"compressed-tensors\", \"format\": \"pack-quantized\""), invalid,
-                "'quantization_config.format' 'pack-quantized' is not supported, only float-quantized");
+}
+
+TEST_F(ModelLoad, CompressedTensorsRefusals) {
+  const auto refused = [&](const std::string& weights, const std::string& format, const std::string& message) {
+    const std::string config = R"({"quant_method": "compressed-tensors", "format": ")" + format +
+                               R"(", "config_groups": {"group_0": {"targets": ["Linear"], "weights": {)" + weights +
+                               "}}}}";
+    ExpectRefused(LoadChanged("llama", "\"vocab_size\": 96", "\"vocab_size\": 96, \"quantization_config\": " + config),
+                  StatusCode::kInvalidArgument, message);
+  };
+  const std::string int4 = R"("num_bits": 4, "type": "int", )", float8 = R"("num_bits": 8, "type": "float", )",
+                    of = "config_groups.group_0.weights.";
+  refused(int4 + R"("dynamic": false)", "marlin-24",
+          "'quantization_config.format' 'marlin-24' is not supported, only pack-quantized, int-");
+  refused(float8 + R"("dynamic": false)", "pack-quantized", of + "type' 'float' is not supported, only int and float");
+  refused(R"("num_bits": 3)", "pack-quantized", of + "num_bits' 3 is not supported, only 4 and 8");
+  refused(R"("type": "int")", "pack-quantized", of + "num_bits' is missing");
+  refused(int4 + R"("strategy": "token")", "pack-quantized", of + "strategy' 'token' is not supported");
+  refused(int4 + R"("strategy": "block")", "pack-quantized", of + "strategy' 'block' is not supported");
+  refused(int4 + R"("strategy": "group")", "pack-quantized", of + "group_size' is missing");
+  for (const std::string size : {"0", "-2", "16", "48", "1048608"}) {
+    refused(int4 + R"("strategy": "group", "group_size": )" + size, "pack-quantized",
+            of + "group_size' " + size + " is not supported, only multiples of 32, and -1");
+  }
+  refused(float8 + R"("strategy": "block")", "float-quantized", of + "block_structure' is not a list of two numbers");
+  refused(float8 + R"("strategy": "block", "block_structure": [0, 32])", "float-quantized",
+          of + "block_structure' [0, 32] is not supported");
+  refused(float8 + R"("dynamic": true)", "float-quantized", of + "dynamic' true is not supported");
+  refused(R"("num_bits": 4, "type": "float", "strategy": "tensor_group", "group_size": 32)", "nvfp4-pack-quantized",
+          of + "group_size' 32 is not supported, only 16");
+  const auto refused_config = [&](const std::string& config, const std::string& message) {
+    ExpectRefused(LoadChanged("llama", "\"vocab_size\": 96",
+                              "\"vocab_size\": 96, \"quantization_config\": {\"quant_method\": " + config + "}"),
+                  StatusCode::kInvalidArgument, message);
+  };
+  refused_config(R"("compressed-tensors", "format": "pack-quantized")",
+                 "'quantization_config.format' 'pack-quantized' is not supported, only float-quantized");
+  refused_config(R"("compressed-tensors", "ignore": "lm_head")", "'quantization_config.ignore' is not a list");
+  refused_config(R"("compressed-tensors", "ignore": [7])", "'quantization_config.ignore.0' is not a string");
+  refused_config(R"("compressed-tensors", "sparsity_config": {"format": "sparse-24-bitmask"})",
+                 "'quantization_config.sparsity_config.format' 'sparse-24-bitmask' is not supported, only dense");
+  refused_config(R"("compressed-tensors", "transform_config": {"config_groups": {"u": {}}})",
+                 "'quantization_config.transform_config.config_groups' is not supported");
+  refused_config(R"("modelopt", "quant_algo": "W4A16_AWQ")", "'W4A16_AWQ' is not supported, only FP8 and NVFP4");
+  refused_config(R"("modelopt", "quant_algo": "NVFP4", "group_size": 32)", "32 is not supported, only 16");
 }
 
 // GPT-2's files contain attention masks, other old ones rotary tables: known and ignored.

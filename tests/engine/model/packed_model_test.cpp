@@ -1,10 +1,12 @@
-// Tiny models with 4-bit weights in the formats of AWQ, GPTQ and gpt-oss (tests/golden/make_packed_golden.py).
+// Tiny models with weights in the formats of AWQ, GPTQ, gpt-oss and compressed-tensors
+// (tests/golden/make_packed_golden.py).
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include "engine/files/safetensors_reader.h"
 #include "engine/model/weights/model_files.h"
@@ -24,7 +26,9 @@ std::vector<float> LogitsOf(Model& model) {
 }
 
 class PackedModel : public ::testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(All, PackedModel, ::testing::Values("awq", "awq_symmetric", "gptq", "gptq_act_order"),
+INSTANTIATE_TEST_SUITE_P(All, PackedModel,
+                         ::testing::Values("awq", "awq_symmetric", "gptq", "gptq_act_order", "ct_int4", "ct_int4_zeros",
+                                           "ct_int8", "ct_fp8_block", "ct_nvfp4", "ct_mxfp4"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST_P(PackedModel, WeightsEqualTheReferenceBitForBit) {
@@ -35,7 +39,11 @@ TEST_P(PackedModel, WeightsEqualTheReferenceBitForBit) {
   ASSERT_NE(found, files->tensors.end());
   std::vector<std::byte> blocks;
   const FileTensor tensor = Whole(*found, &blocks);
-  EXPECT_EQ(tensor.data.dtype, DType::kQ4_Z);
+  const std::map<std::string_view, DType> types = {{"ct_int8", DType::kScaledI8},
+                                                   {"ct_fp8_block", DType::kScaledE4M3},
+                                                   {"ct_nvfp4", DType::kScaledNVFP4},
+                                                   {"ct_mxfp4", DType::kMXFP4}};
+  EXPECT_EQ(tensor.data.dtype, types.contains(GetParam()) ? types.at(GetParam()) : DType::kQ4_Z);
   EXPECT_EQ(tensor.data.order.empty(), std::string_view(GetParam()) != "gptq_act_order");
   std::vector<float> values(static_cast<size_t>(tensor.data.rows * tensor.data.cols));
   for (int64_t r = 0; r < tensor.data.rows; ++r) ReadFileRow(tensor.data, r, values.data() + r * tensor.data.cols);

@@ -11,10 +11,10 @@
 namespace ringside::testing {
 
 inline constexpr DType kBlockTypes[] = {
-    DType::kQ4_0,  DType::kQ4_1,  DType::kQ5_0,    DType::kQ5_1,    DType::kQ8_0,       DType::kQ4_K,
-    DType::kQ5_K,  DType::kQ6_K,  DType::kQ2_K,    DType::kQ3_K,    DType::kIQ4_NL,     DType::kIQ4_XS,
-    DType::kMXFP4, DType::kQ4_Z,  DType::kIQ2_XXS, DType::kIQ3_XXS, DType::kIQ3_S,      DType::kIQ1_S,
-    DType::kIQ1_M, DType::kTQ1_0, DType::kTQ2_0,   DType::kNVFP4,   DType::kScaledNVFP4};
+    DType::kQ4_0,  DType::kQ4_1,  DType::kQ5_0,    DType::kQ5_1,    DType::kQ8_0,        DType::kQ4_K,
+    DType::kQ5_K,  DType::kQ6_K,  DType::kQ2_K,    DType::kQ3_K,    DType::kIQ4_NL,      DType::kIQ4_XS,
+    DType::kMXFP4, DType::kQ4_Z,  DType::kIQ2_XXS, DType::kIQ3_XXS, DType::kIQ3_S,       DType::kIQ1_S,
+    DType::kIQ1_M, DType::kTQ1_0, DType::kTQ2_0,   DType::kNVFP4,   DType::kScaledNVFP4, DType::kScaledI8};
 
 struct PackedWeight {
   DType dtype;
@@ -33,10 +33,10 @@ inline Result<PackedWeight> Pack(const HostTensor& host) {
   return out;
 }
 
-/// No byte of Q8_0 is -128, which quantizers do not produce.
+/// No byte of Q8_0 or kScaledI8 is -128, which quantizers do not produce.
 inline RandomWeight MakeBlocks(DType type, int64_t rows, int64_t cols, uint32_t seed) {
   RandomWeight w = MakeRandomWeight(type, rows, cols, seed);
-  if (type != DType::kQ8_0) return w;
+  if (type != DType::kQ8_0 && type != DType::kScaledI8) return w;
   const auto block = static_cast<size_t>(Traits(type).block_bytes);
   for (size_t i = 0; i < w.bytes.size(); ++i) {
     if (i % block >= block - 32 && w.bytes[i] == std::byte{0x80}) w.bytes[i] = std::byte{1};
