@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "kernels/cpu/cpu_backend.h"
+#include "kernels/cpu/panels.h"
 
 namespace ringside::cpu {
 
@@ -18,7 +19,7 @@ void CpuBackend::LinearHeads(const HeadsArgs& args) {
   if (x.rows == 0) return;
   const int64_t head_blocks = x.rows * (w.cols / kBlock);
   ActivationBlock* activations = nullptr;
-  if (IsQuantized(w.dtype)) {
+  if (HasIntegers(w.dtype)) {
     activations = static_cast<ActivationBlock*>(Scratch(
         static_cast<size_t>(args.heads * head_blocks) * sizeof(ActivationBlock), &activations_, &activation_bytes_));
     EachRow(args.heads, x.rows * w.cols, [&](int64_t h) {
