@@ -335,7 +335,9 @@ class Loader {
     *weight = std::move(*loaded);
     weights_.bytes += static_cast<int64_t>(weight->data.bytes() + weight->scales.bytes() + weight->order.bytes());
     if (HasGroupScales(weight->dtype)) weights_.kept = DType::kBlockQuant4;
-    if (HasRowScales(weight->dtype) && !HasRowScales(backend_.weight_dtype())) weights_.kept = DType::kScaledE4M3;
+    // On a CPU, too: caches from E4M3 that was rounded to 16 bits at load must not match.
+    const bool one_byte = HasRowScales(weight->dtype) && !HasRowScales(backend_.weight_dtype());
+    if (one_byte || weight->dtype == DType::kScaledE4M3) weights_.kept = DType::kScaledE4M3;
     return Status::Ok();
   }
 
