@@ -92,15 +92,15 @@ Status CheckState(const SnapshotHeader& header) {
   // No overflow: at most 2^12 * 2^30, and 2^12 * 2^6 * 2^24 = 2^42.
   if (!IsWithin(state.layers, 1, 4096) || !IsWithin(state.boundary_bytes, 1, 1 << 30) ||
       !IsWithin(state.tail_row_bytes, 1, 1 << 24)) {
-    return Bad("state shape");
+    return Bad("impossible state shape");
   }
-  if (header.replay_start > header.window.pinned) return Bad("state after a shortened replay");
+  if (header.replay_start > header.window.pinned) return Bad("a state after a shortened replay");
   int64_t before = 0;
   for (const int64_t boundary : header.boundaries) {
     if (boundary <= before || boundary % StateShape::kChunk != 0) return Bad("boundaries out of order");
     before = boundary;
   }
-  if (before != StateShape::BoundaryBefore(header.next)) return Bad("boundary before the next position");
+  if (before != StateShape::BoundaryBefore(header.next)) return Bad("no boundary before the next position");
   return Status::Ok();
 }
 
@@ -119,40 +119,41 @@ Status ReadLayers(Reader& reader, SnapshotHeader* header) {
   for (auto& [kv_heads, head_dim] : header->varied) {
     kv_heads = reader.Get<int64_t>(), head_dim = reader.Get<int64_t>();
   }
-  return header->latent_dim != 0 || !header->varied.empty() ? Status::Ok() : Bad("layers");
+  return header->latent_dim != 0 || !header->varied.empty() ? Status::Ok() : Bad("no list of layers");
 }
 
 Status CheckHeader(const SnapshotHeader& header) {
   constexpr auto within = IsWithin;
-  if (std::find(std::begin(kTypes), std::end(kTypes), header.dtype) == std::end(kTypes)) return Bad("dtype");
+  if (std::find(std::begin(kTypes), std::end(kTypes), header.dtype) == std::end(kTypes)) return Bad("unknown dtype");
   const auto sound = [&](int64_t kv_heads, int64_t head_dim) {
     return within(kv_heads, 1, 4096) && within(head_dim, 1, 65536);
   };
   if (!within(header.layers, 1, 4096) || !sound(header.kv_heads, header.head_dim) ||
       !within(header.tiles_per_chunk, 1, 64) || !within(header.latent_dim, 0, header.head_dim)) {
-    return Bad("shape");
+    return Bad("impossible shape");
   }
-  if (!header.varied.empty() && std::ssize(header.varied) != header.layers) return Bad("number of layers");
+  if (!header.varied.empty() && std::ssize(header.varied) != header.layers) return Bad("wrong number of layers");
   for (const auto& [kv_heads, head_dim] : header.varied) {
-    if (!sound(kv_heads, head_dim) || header.latent_dim > head_dim) return Bad("shape of a layer");
+    if (!sound(kv_heads, head_dim) || header.latent_dim > head_dim) return Bad("impossible shape of a layer");
   }
   // No overflow: at most 2^12 * 2^6 * 2 * 2^12 * 2^4 * 2^16 * 2^2 = 2^53.
-  if (header.tiles_per_chunk * header.tile_bytes() > kMaxChunkBytes) return Bad("chunk size");
+  if (header.tiles_per_chunk * header.tile_bytes() > kMaxChunkBytes) return Bad("chunks are too large");
   if (!within(header.proof.shards, 1, 4096) || !within(header.proof.shard, 0, header.proof.shards - 1)) {
-    return Bad("shard");
+    return Bad("impossible shard");
   }
-  if (header.id == 0) return Bad("id");
-  if (!within(header.window.pinned, 0, kFar) || !within(header.window.memory_len, 1, kFar)) return Bad("window");
+  if (header.id == 0) return Bad("the id is 0");
+  if (!within(header.window.pinned, 0, kFar) || !within(header.window.memory_len, 1, kFar))
+    return Bad("impossible window");
   if (!within(header.next, 0, kFar) || !within(header.resident, header.window.pinned, kFar) ||
       !within(header.replay_start, 0, kFar)) {
-    return Bad("position");
+    return Bad("impossible position");
   }
-  if (static_cast<int64_t>(header.tokens.size()) != header.next) return Bad("number of tokens");
+  if (static_cast<int64_t>(header.tokens.size()) != header.next) return Bad("wrong number of tokens");
   RETURN_IF_ERROR(CheckState(header));
   // Ring::Restore rejects every other impossible state.
   Ring ring(header.window, std::max(header.window.memory_len, header.next));
   RETURN_IF_ERROR(ring.Restore(header.next, header.resident, header.message_starts));
-  if (ring.FirstLive(header.next) != header.first_live) return Bad("first live position");
+  if (ring.FirstLive(header.next) != header.first_live) return Bad("wrong first live position");
   return Status::Ok();
 }
 
@@ -231,15 +232,15 @@ std::string Snapshot::EncodeHeader() const {
 
 Result<Snapshot> Snapshot::DecodeHeader(std::span<const std::byte> bytes) {
   if (bytes.size() < kFrontBytes + kCheckBytes) return Bad("cut short");
-  if (std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) != 0) return Bad("no snapshot");
+  if (std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) != 0) return Bad("not a snapshot");
   Reader front(bytes.subspan(kMagic.size()));
   const auto version = front.Get<uint32_t>();
   if (version < kVersion || version > kLastVersion) return Mismatch("snapshot: another format version");
   const auto length = front.Get<uint32_t>();
-  if (length != bytes.size()) return Bad("length");
+  if (length != bytes.size()) return Bad("wrong length");
   const auto body = bytes.first(bytes.size() - kCheckBytes);
   if (Reader(bytes.subspan(body.size())).Get<uint64_t>() != XXH3_64bits(body.data(), body.size())) {
-    return Bad("checksum of the header");
+    return Bad("the header's checksum does not match");
   }
   Reader reader(body.subspan(kFrontBytes));
   Snapshot out;
@@ -249,8 +250,8 @@ Result<Snapshot> Snapshot::DecodeHeader(std::span<const std::byte> bytes) {
   header.proof.shards = reader.Get<int32_t>();
   header.id = reader.Get<uint64_t>();
   const auto dtype = reader.Get<uint32_t>(), eviction = reader.Get<uint32_t>();
-  if (dtype >= std::size(kTypes)) return Bad("dtype");
-  if (eviction > static_cast<uint32_t>(Eviction::kToken)) return Bad("eviction");
+  if (dtype >= std::size(kTypes)) return Bad("unknown dtype");
+  if (eviction > static_cast<uint32_t>(Eviction::kToken)) return Bad("unknown eviction");
   header.dtype = kTypes[dtype];
   header.window.eviction = static_cast<Eviction>(eviction);
   for (int64_t* value :
@@ -270,14 +271,14 @@ Result<Snapshot> Snapshot::DecodeHeader(std::span<const std::byte> bytes) {
   RETURN_IF_ERROR(CheckHeader(header));
   // The header determines the chunks; their number is bounded by that of the positions, checked above, and of the
   // state.
-  if (!StateFits(header, chunks)) return Bad("number of chunks");
+  if (!StateFits(header, chunks)) return Bad("wrong number of chunks");
   out.PlanChunks();
-  if (out.chunks_.size() != chunks) return Bad("number of chunks");
+  if (out.chunks_.size() != chunks) return Bad("wrong number of chunks");
   for (SnapshotChunk& chunk : out.chunks_) {
     const auto region = reader.Get<uint32_t>(), count = reader.Get<uint32_t>();
     const auto index = reader.Get<int64_t>();
     if (region != static_cast<uint32_t>(chunk.region) || index != chunk.index || count != chunk.count) {
-      return Bad("chunk table");
+      return Bad("wrong chunk table");
     }
     const auto low = reader.Get<uint64_t>(), high = reader.Get<uint64_t>();
     chunk.hash = ChunkHash{high, low};
@@ -288,9 +289,9 @@ Result<Snapshot> Snapshot::DecodeHeader(std::span<const std::byte> bytes) {
 Status Snapshot::Attach(size_t index, Blob bytes, bool verify) {
   CHECK_LT(index, chunks_.size());
   SnapshotChunk& chunk = chunks_[index];
-  if (static_cast<int64_t>(bytes.size()) != bytes_of(chunk)) return Bad("size of a chunk");
+  if (static_cast<int64_t>(bytes.size()) != bytes_of(chunk)) return Bad("wrong size of a chunk");
   if (verify && !RINGSIDE_DEFECT("chunk_checksum_skipped") && chunk.hash != HashOf(bytes.bytes()))
-    return Bad("checksum of a chunk");
+    return Bad("a chunk's checksum does not match");
   chunk.bytes = std::move(bytes);
   return Status::Ok();
 }
@@ -311,7 +312,7 @@ Result<Snapshot> Snapshot::Decode(std::span<const std::byte> bytes) {
   if (length > bytes.size()) return Bad("cut short");
   ASSIGN_OR_RETURN(Snapshot out, DecodeHeader(bytes.first(length)));
   std::span<const std::byte> rest = bytes.subspan(length);
-  if (static_cast<int64_t>(rest.size()) != out.chunk_bytes()) return Bad("length");
+  if (static_cast<int64_t>(rest.size()) != out.chunk_bytes()) return Bad("wrong length");
   for (size_t i = 0; i < out.chunks_.size(); ++i) {
     const auto size = static_cast<size_t>(out.bytes_of(out.chunks_[i]));
     RETURN_IF_ERROR(out.Attach(i, Blob::CopyOf(rest.first(size))));

@@ -97,8 +97,8 @@ class Engine {
   void Fork(TimelineId from, TimelineId to, std::string from_owner, std::string to_owner);
   /// Loads this owner's object from disk into memory if there is room, ahead of its next turn.
   void Prefetch(const std::string& owner);
-  /// Saves every cache in a slot whose turns had an owner, including those of running turns, and flushes memory to
-  /// disk: before a restart. `done`: Ok = all are on disk.
+  /// For a restart: saves every cache that is in a slot and has an owner, also those of running turns, and writes the
+  /// host tier to disk. `done`: Ok = all are on disk.
   void SaveAll(Done done);
 
   /// Location of this owner's cache: slot, host, disk, or nowhere. May be outdated on return.

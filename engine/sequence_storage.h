@@ -14,7 +14,7 @@ namespace ringside {
 
 class SequenceStorage {
  public:
-  /// Counts in `counts`. REQUIRES: all references outlive it.
+  /// `counts` receives the statistics. REQUIRES: all references outlive it.
   SequenceStorage(const EngineStorage& storage, SlabMemory& memory, const Clock& clock, EngineStats* counts)
       : storage_(storage), memory_(memory), clock_(clock), counts_(*counts) {}
   ~SequenceStorage();

@@ -61,7 +61,7 @@ struct RecurrenceShape {
   int64_t channels() const { return mixer == Mixer::kConvolution ? width : 2 * keys() + values(); }
   /// Whether the update subtracts the state's value for the key.
   bool corrects() const { return mixer == Mixer::kDeltaNet || mixer == Mixer::kKda; }
-  /// Columns of G: one per head, or per channel of its key.
+  /// Number of decay rates of a token: one per head, or per channel of its key.
   int64_t decays() const { return mixer == Mixer::kKda ? keys() : value_heads; }
   /// Order of the convolution's channels: v, k, q (Mamba-2) or q, k, v.
   int64_t query_channel() const { return mixer == Mixer::kMamba2 ? values() + keys() : 0; }

@@ -248,7 +248,7 @@ Result<FetchedSnapshot> TieredStore::Impl::Get(const std::string& owner) {
   const auto miss = [&] {
     std::lock_guard lock(mutex_);
     ++stats_.misses;
-    return NotFound("tiers: nothing is stored");
+    return NotFound("tiers: no cache is stored for this owner");
   };
   if (disk_ == nullptr || hidden()) return miss();
   disk_->index().Touch(owner, clock_.MonotonicNs());

@@ -50,7 +50,8 @@ std::string_view NameIn(const KindNames& names, Format format) {
 
 // Recovers the base from the frequencies, if they are not scaled.
 Result<double> RotationBase(const ModelSpec& spec) {
-  if (spec.rotations.size() != 1) return InvalidArgument("per-layer rotations cannot be converted");
+  if (spec.rotations.size() != 1)
+    return InvalidArgument("a model whose layers have different rotary embeddings cannot be converted");
   const Rotation& rotation = spec.rotations.front();
   const auto& frequencies = rotation.inverse_frequencies;
   const double exact = frequencies.size() < 2 ? 10000 : std::pow(frequencies[1], -static_cast<double>(spec.rotary) / 2);

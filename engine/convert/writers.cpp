@@ -147,7 +147,7 @@ Status WriteFasterTransformer(const Conversion& conversion, const std::string& f
   const int64_t gpus = conversion.gpus;
   if (spec.heads % gpus != 0 || spec.ffn % gpus != 0) {
     return InvalidArgument(
-        fmt::format("{} GPUs cannot share {} heads and {} columns of an MLP", gpus, spec.heads, spec.ffn));
+        fmt::format("{} GPUs cannot evenly share {} heads and {} columns of an MLP", gpus, spec.heads, spec.ffn));
   }
   std::vector<float> sum;  // sum of a layer's two residual biases, as written
   for (const PlannedTensor& planned : conversion.plan.tensors) {

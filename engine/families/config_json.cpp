@@ -209,13 +209,14 @@ Status ReadRotations(const ConfigJson& config, ModelSpec* spec, PartialRotary re
     RETURN_IF_ERROR(config.Optional(key, &partial));
   }
   if (!(partial > 0 && partial <= 1)) {
-    return InvalidArgument(fmt::format("config.json: 'partial_rotary_factor' is {}", partial));
+    return InvalidArgument(
+        fmt::format("config.json: 'partial_rotary_factor' is {}; it must be above 0 and at most 1", partial));
   }
   if (reads == PartialRotary::kIgnored) {
     const std::string type = config.String(in + "rope_type", config.String(in + "type", "default"));
     if (partial != 1 && type != "default") {
       return InvalidArgument(
-          fmt::format("config.json: 'partial_rotary_factor' {} is not supported with '{}'", partial, type));
+          fmt::format("config.json: 'partial_rotary_factor' {} is not supported with rope_type '{}'", partial, type));
     }
     partial = 1;
   }

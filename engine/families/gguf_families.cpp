@@ -59,7 +59,8 @@ Status SetQwen3Next(const GgufKeys& keys, ModelSpec* spec) {
   int64_t interval = 4;
   RETURN_IF_ERROR(keys.Optional("full_attention_interval", &interval));
   if (interval < 1) {
-    return InvalidArgument(fmt::format("the file's '{}' is {}", keys.Name("full_attention_interval"), interval));
+    return InvalidArgument(
+        fmt::format("the file's '{}' is {}; it must be at least 1", keys.Name("full_attention_interval"), interval));
   }
   RETURN_IF_ERROR(MakeLayerTraits(spec));
   for (int64_t layer = 0; layer < spec->layers; ++layer) {
@@ -286,7 +287,7 @@ Status ReadDeepseekExperts(const GgufKeys& keys, ModelSpec* spec) {
   RETURN_IF_ERROR(keys.Optional("leading_dense_block_count", &leading));
   RETURN_IF_ERROR(keys.Optional("expert_shared_count", &shared));
   if (leading < 0 || shared < 0 || shared > 64 || spec->ffn < 1 || spec->ffn > 1 << 20) {
-    return InvalidArgument(fmt::format("the file has {} leading dense layers and {} shared experts of width {}",
+    return InvalidArgument(fmt::format("{} leading dense layers and {} shared experts of width {} are not supported",
                                        leading, shared, spec->ffn));
   }
   spec->common_ffn = shared * spec->ffn;

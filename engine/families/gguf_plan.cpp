@@ -98,7 +98,8 @@ Status ReadGgufSizes(const GgufFile& file, const GgufKeys& keys, ModelSpec* spec
   int64_t drafts = 0;  // layers of multi-token prediction, the last ones
   RETURN_IF_ERROR(keys.Optional("nextn_predict_layers", &drafts));
   if (drafts < 0 || drafts > 16) {
-    return InvalidArgument(fmt::format("the file's '{}' is {}", keys.Name("nextn_predict_layers"), drafts));
+    return InvalidArgument(
+        fmt::format("the file's '{}' is {}; it must be 0 to 16", keys.Name("nextn_predict_layers"), drafts));
   }
   spec->layers -= drafts;
   RETURN_IF_ERROR(keys.Need("embedding_length", &spec->hidden));
@@ -225,8 +226,8 @@ Status ReadRope(const GgufFile& file, const GgufKeys& keys, ModelSpec* spec) {
   double attention_factor = 1;  // in addition to YaRN's own
   RETURN_IF_ERROR(keys.Optional("rope.scaling.attn_factor", &attention_factor));
   if (!(attention_factor > 0 && attention_factor < 1e6)) {
-    return InvalidArgument(
-        fmt::format("the file's '{}' is {}", keys.Name("rope.scaling.attn_factor"), attention_factor));
+    return InvalidArgument(fmt::format("the file's '{}' is {}; it must be above 0 and below 1e6",
+                                       keys.Name("rope.scaling.attn_factor"), attention_factor));
   }
   rotation.magnitude *= attention_factor;
   spec->rotations.push_back(std::move(rotation));
@@ -237,7 +238,8 @@ Status ReadRope(const GgufFile& file, const GgufKeys& keys, ModelSpec* spec) {
   int64_t rotary = spec->rotary;
   RETURN_IF_ERROR(keys.Optional("rope.dimension_count_swa", &rotary));
   if (rotary < 2 || rotary > spec->rotary) {
-    return InvalidArgument(fmt::format("the file's '{}' is {}", keys.Name("rope.dimension_count_swa"), rotary));
+    return InvalidArgument(fmt::format("the file's '{}' is {}; it must be 2 to {}",
+                                       keys.Name("rope.dimension_count_swa"), rotary, spec->rotary));
   }
   ASSIGN_OR_RETURN(rotation, MakeRotation(windows, rotary));
   spec->rotations.push_back(std::move(rotation));

@@ -91,7 +91,8 @@ Status ReadLlama4(const ConfigJson& config, ModelSpec* spec) {
   int64_t chunk = 0, interval = 4;
   RETURN_IF_ERROR(config.Optional("attention_chunk_size", &chunk));
   RETURN_IF_ERROR(config.Optional("no_rope_layer_interval", &interval));
-  if (interval < 1) return InvalidArgument(fmt::format("config.json: 'no_rope_layer_interval' is {}", interval));
+  if (interval < 1)
+    return InvalidArgument(fmt::format("config.json: 'no_rope_layer_interval' is {}; it must be at least 1", interval));
   spec->qk_norm = norms ? QkNorm::kHeads : QkNorm::kNone;
   spec->head_norm_weights = false;
   if (scaled) {
@@ -140,7 +141,8 @@ Status ReadAfmoe(const ConfigJson& config, ModelSpec* spec) {
   spec->router.sigmoid = spec->router_correction = spec->experts_normalised = true;
   int64_t dense = 1;
   RETURN_IF_ERROR(config.Optional("num_dense_layers", &dense));
-  if (dense < 0) return InvalidArgument(fmt::format("config.json: 'num_dense_layers' is {}", dense));
+  if (dense < 0)
+    return InvalidArgument(fmt::format("config.json: 'num_dense_layers' is {}; it must not be negative", dense));
   RETURN_IF_ERROR(ReadWidths(
       config, "num_shared_experts", [&](int64_t layer) { return layer < dense; }, spec));
   RETURN_IF_ERROR(ReadRotations(config, spec));
@@ -156,7 +158,8 @@ Status ReadLagunaRotations(const ConfigJson& config, ModelSpec* spec) {
     double part = i == 0 ? 0.5 : 1;
     RETURN_IF_ERROR(config.Optional(fmt::format("rope_parameters.{}.partial_rotary_factor", kinds[i]), &part));
     if (!(part > 0 && part <= 1))
-      return InvalidArgument(fmt::format("config.json: 'partial_rotary_factor' is {}", part));
+      return InvalidArgument(
+          fmt::format("config.json: 'partial_rotary_factor' is {}; it must be above 0 and at most 1", part));
     const auto head_dim = static_cast<double>(std::clamp<int64_t>(spec->head_dim, 0, 1 << 20));
     rotated[i] = static_cast<int64_t>(head_dim * part);
   }

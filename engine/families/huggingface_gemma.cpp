@@ -203,7 +203,8 @@ Status ReadGemma4(const ConfigJson& config, ModelSpec* spec) {
   RETURN_IF_ERROR(ReadWindows(config, FiveOfSix, spec));
   int64_t window = 0;
   RETURN_IF_ERROR(config.Need("sliding_window", &window));
-  if (window < 1) return InvalidArgument(fmt::format("config.json: 'sliding_window' is {}", window));
+  if (window < 1)
+    return InvalidArgument(fmt::format("config.json: 'sliding_window' is {}; it must be at least 1", window));
   if (config.Has(fmt::format("layer_types.{}", spec->layers))) {
     return InvalidArgument(fmt::format("config.json: 'layer_types' has more than {} layers", spec->layers));
   }

@@ -107,7 +107,9 @@ Status ReadQwenHybrid(const ConfigJson& config, ModelSpec* spec) {
   spec->norm_offset = 1;
   int64_t interval = 4;
   RETURN_IF_ERROR(config.Optional("full_attention_interval", &interval));
-  if (interval < 1) return InvalidArgument(fmt::format("config.json: 'full_attention_interval' is {}", interval));
+  if (interval < 1)
+    return InvalidArgument(
+        fmt::format("config.json: 'full_attention_interval' is {}; it must be at least 1", interval));
   RETURN_IF_ERROR(ReadDeltaMixers(config, interval, spec));
   spec->recurrent_norm_eps = spec->norm_eps;
   spec->recurrence = {.key_heads = 16, .value_heads = 32, .key_size = 128, .value_size = 128};

@@ -69,9 +69,11 @@ Status ReadExperts(const ConfigJson& config, int64_t first, ModelSpec* spec) {
   RETURN_IF_ERROR(config.Optional("routed_scaling_factor", &spec->router.scale));
   int64_t interval = 1;
   RETURN_IF_ERROR(config.Optional("moe_layer_freq", &interval));
-  if (interval != 1) return InvalidArgument(fmt::format("config.json: 'moe_layer_freq' is {}", interval));
+  if (interval != 1)
+    return InvalidArgument(fmt::format("config.json: 'moe_layer_freq' is {}; only 1 is supported", interval));
   RETURN_IF_ERROR(config.Optional("first_k_dense_replace", &first));
-  if (first < 0) return InvalidArgument(fmt::format("config.json: 'first_k_dense_replace' is {}", first));
+  if (first < 0)
+    return InvalidArgument(fmt::format("config.json: 'first_k_dense_replace' is {}; it must not be negative", first));
   const auto dense = [&](int64_t layer) {
     const std::string type = config.String(fmt::format("mlp_layer_types.{}", layer), "");
     return type.empty() ? layer < first : type == "dense";

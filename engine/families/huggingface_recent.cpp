@@ -76,7 +76,8 @@ Status ReadGlm4Moe(const ConfigJson& config, ModelSpec* spec) {
   RETURN_IF_ERROR(config.Optional("norm_topk_prob", &spec->experts_normalised));
   int64_t first = 1;
   RETURN_IF_ERROR(config.Optional("first_k_dense_replace", &first));
-  if (first < 0) return InvalidArgument(fmt::format("config.json: 'first_k_dense_replace' is {}", first));
+  if (first < 0)
+    return InvalidArgument(fmt::format("config.json: 'first_k_dense_replace' is {}; it must not be negative", first));
   RETURN_IF_ERROR(ReadWidths(
       config, "n_shared_experts", [&](int64_t layer) { return layer < first; }, spec));
   return ReadRotations(config, spec, PartialRotary::kRead, {.partial = 0.5});
@@ -144,7 +145,8 @@ Status ReadErnieMoe(const ConfigJson& config, ModelSpec* spec) {
   RETURN_IF_ERROR(config.Optional("moe_layer_start_index", &begin));
   RETURN_IF_ERROR(config.Optional("moe_layer_end_index", &last));
   RETURN_IF_ERROR(config.Optional("moe_layer_interval", &interval));
-  if (interval < 1) return InvalidArgument(fmt::format("config.json: 'moe_layer_interval' is {}", interval));
+  if (interval < 1)
+    return InvalidArgument(fmt::format("config.json: 'moe_layer_interval' is {}; it must be at least 1", interval));
   if (last == -1) last = spec->layers;
   const auto dense = [&](int64_t layer) { return (layer + 1) % interval != 0 || layer < begin || layer > last; };
   RETURN_IF_ERROR(ReadWidths(config, "moe_num_shared_experts", dense, spec));

@@ -20,8 +20,9 @@ Status CheckInputs(const std::string& name, int64_t inputs, int64_t unit);
 Status SortByGroup(const std::string& name, std::span<const std::byte> g_idx, int64_t groups, PackedParts* parts);
 /// Sets parts->block_groups for `group` consecutive inputs per scale.
 void UseConsecutiveGroups(int64_t inputs, int64_t group, PackedParts* parts);
-/// Takes the float scales of a matrix [matrices * parts->matrix_rows, cols], one per parts->block. Their product with
-/// `largest`, the largest number that they multiply, must be finite.
+/// Moves the float scales of a matrix [matrices * parts->matrix_rows, cols] from `all` to `parts`: one per
+/// `parts->block` consecutive inputs. Their product with `largest`, the largest number that they multiply, must be
+/// finite.
 Status TakeFloatScales(const std::string& name, int64_t matrices, int64_t cols, float largest, TensorParts* all,
                        PackedParts* parts);
 /// The matrices of a compressed-tensors file.

@@ -61,7 +61,8 @@ Status ReadSectionSizes(const Section& section, ModelSpec* spec) {
   constexpr int64_t kMost = 1 << 17;
   const std::pair<std::string_view, int64_t> factors[] = {{"head_num", spec->heads}, {"size_per_head", spec->head_dim}};
   for (const auto& [key, size] : factors) {
-    if (size < 1 || size > kMost) return InvalidArgument(fmt::format("config.ini: '{}' is {}", key, size));
+    if (size < 1 || size > kMost)
+      return InvalidArgument(fmt::format("config.ini: '{}' is {}; it must be 1 to {}", key, size, kMost));
   }
   spec->hidden = spec->heads * spec->head_dim;
   spec->kv_heads = spec->heads;

@@ -290,7 +290,8 @@ class ObjectFlattener {
     const Object& object = objects_[place];
     text_bytes_ += path.size() + object.text.size();
     if (++visited_ > kMaxObjects || text_bytes_ > kMaxTextBytes) {
-      return Corruption(source_ + ": shared values expand too much");
+      return Corruption(fmt::format("{}: more than {} objects or {} bytes of text after shared references are expanded",
+                                    source_, kMaxObjects, kMaxTextBytes));
     }
     switch (object.kind) {
       case Kind::kBool:

@@ -21,7 +21,7 @@ class CacheFetches {
  public:
   /// Receives an answer of the tiers. THREAD: any; it may be called after the engine has ended.
   using Deliver = std::function<void(FetchedMessage)>;
-  /// Counts in `counts`. REQUIRES: all references outlive it.
+  /// `counts` receives the statistics. REQUIRES: all references outlive it.
   CacheFetches(const EngineStorage& storage, const NetworkShape& network, const Clock& clock, SlotTable& slots,
                TurnQueue& queue, SequenceStorage& sequences, EngineStats* counts, Deliver deliver)
       : storage_(storage),

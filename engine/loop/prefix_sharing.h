@@ -19,7 +19,7 @@ class SlabMemory;
 
 class PrefixSharing {
  public:
-  /// Counts in `counts`. REQUIRES: all references outlive it.
+  /// `counts` receives the statistics. REQUIRES: all references outlive it.
   PrefixSharing(SlabMemory& memory, SlotTable& slots, CacheFetches& fetches, const SequenceStorage& sequences,
                 EngineStats* counts)
       : memory_(memory), slots_(slots), fetches_(fetches), sequences_(sequences), counts_(*counts) {}

@@ -23,7 +23,8 @@ namespace ringside {
 
 class StepPipeline {
  public:
-  /// `served`: charged for the rows of each tenant. Counts in `counts`. REQUIRES: all references outlive it.
+  /// `served`: charged for the rows of each tenant. `counts` receives the statistics. REQUIRES: all references outlive
+  /// it.
   StepPipeline(Network& network, const EngineOptions& options, const Clock& clock, SlotTable& slots,
                SequenceStorage& storage, VirtualTokenCounter& served, EngineStats* counts)
       : network_(network),

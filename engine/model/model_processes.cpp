@@ -66,8 +66,8 @@ Status Model::State::Compare(const Status& loaded) {
     }
     if (one.ranks != all.front().ranks || one.stages != all.front().stages ||
         one.fingerprint != all.front().fingerprint) {
-      return InvalidArgument(
-          fmt::format("process {} has loaded another model, or with other settings, than the first", process));
+      return InvalidArgument(fmt::format(
+          "process {} has loaded a different model than the first process, or uses different settings", process));
     }
     weight_bytes += one.weight_bytes;
   }

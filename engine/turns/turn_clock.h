@@ -12,7 +12,8 @@ class TurnClock {
   explicit TurnClock(int64_t submitted_ns) : submitted_ns_(submitted_ns) {}
 
   int64_t submitted_ns() const { return submitted_ns_; }
-  /// True until the first token is read; before that, errors in the prompt's rows are not detected.
+  /// True until the turn's first token has come back from the device; an error in a row of the prompt is reported with
+  /// that token.
   bool awaits_first_token() const { return first_token_ns_ == 0; }
 
   /// The first call counts: the turn got no slot.

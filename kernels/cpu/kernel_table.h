@@ -148,7 +148,7 @@ struct KernelTable {
   void (*update_state)(const RecurrenceCall& call, const RecurrenceSegment& segment, int64_t head);
 };
 
-// Tables; each returns a constant of its file. Those of x86 exist only there.
+// Each returns a constant that is defined in its own source file. Those after the first exist only in builds for x86.
 namespace portable {
 const KernelTable& Table();
 }

@@ -12,8 +12,6 @@ namespace {
 
 namespace format = journal_format;
 
-// Suffixes after the id in the keys of a head, a summary and a data key.
-
 bool Exists(std::string_view session) { return !session.empty() && session.size() <= kMaxJournalSessionBytes; }
 
 bool In(const JournalCursor& cursor, std::string_view prefix) {

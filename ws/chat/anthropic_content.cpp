@@ -81,7 +81,7 @@ Status ReadCompactionBlock(const JsonValue& block, const std::string& param, Ign
   if (content == nullptr) return Status::Ok();  // the compaction failed
   std::string text;
   RETURN_IF_ERROR(ReadString(*content, param + ".content", &text));
-  if (text.empty()) return InvalidArgument("A summary is never empty.", param + ".content", "invalid_value");
+  if (text.empty()) return InvalidArgument("A summary must not be empty.", param + ".content", "invalid_value");
   history->resize(CountLeadingSystem(*history));
   history->push_back(SummaryItem(text));
   return Status::Ok();

@@ -84,7 +84,7 @@ Result<ChatRequest> ReadChatRequest(const HttpRequest& request, const SessionTab
   if (!out.has_messages) return MissingParameter("messages");
   const NewItem& last = out.turn.input.back();
   if (out.continues && (last.role != ChatRole::kAssistant || last.calls_at >= 0)) {
-    return InvalidArgument("The final message is no text of the assistant's.", "continue_final_message",
+    return InvalidArgument("The last message must be an assistant's, without tool calls.", "continue_final_message",
                            "invalid_value");
   }
   if (!out.continues && !out.opens) return Unsupported("add_generation_prompt", "an answer that does not begin");

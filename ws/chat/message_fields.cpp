@@ -70,7 +70,7 @@ Status ReadReasoning(const JsonValue& message, const std::string& param, const M
 Status ReadCalls(const JsonValue& value, const std::string& param, NewItem* out) {
   if (!value.is_array()) return WrongType(value, param, "an array of tool calls");
   if (!value.array().empty() && out->role != ChatRole::kAssistant) {
-    return InvalidArgument("Only the assistant calls tools.", param, "invalid_value");
+    return InvalidArgument("Only messages of the assistant may have tool calls.", param, "invalid_value");
   }
   for (size_t i = 0; i < value.array().size(); ++i) {
     const JsonValue& call = value.array()[i];

@@ -147,7 +147,8 @@ Status ReadFileEntry(const std::string& path, const YAML::Node& key, const YAML:
     given.values.push_back(value.as<std::string>());
   } else if (value.IsSequence() && option->kind == ConfigOption::Kind::kList) {
     for (const YAML::Node& item : value) {
-      if (!item.IsScalar()) return InvalidArgument(place + ": holds something that is no value");
+      if (!item.IsScalar())
+        return InvalidArgument(place + ": items of a list must be plain values, not lists or mappings");
       given.values.push_back(item.as<std::string>());
     }
     // An accidentally empty list of keys must not disable authentication.

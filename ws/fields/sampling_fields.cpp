@@ -72,7 +72,7 @@ Status ReadLogitBias(const JsonValue& value, const std::string& param, const Fie
     TokenId id = 0;
     const auto parsed = std::from_chars(key.data(), key.data() + key.size(), id);
     if (key.empty() || parsed.ec != std::errc() || parsed.ptr != key.data() + key.size()) {
-      return InvalidArgument("Its keys are token ids.", param, "invalid_value");
+      return InvalidArgument("Every key must be a token id, an integer.", param, "invalid_value");
     }
     double bias = 0;
     RETURN_IF_ERROR(ReadNumber(entry, param, &bias));

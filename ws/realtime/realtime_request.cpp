@@ -110,8 +110,8 @@ Result<RealtimeRequest> ReadRealtimeRequest(const JsonValue& event, const Realti
   if (request.input && request.in_conversation) {
     return Unsupported(
         "response.input",
-        "a separate input for a response that the conversation keeps: create items, or set \"conversation\": "
-        "\"none\"");
+        "an input of its own for a response that is added to the conversation: create conversation items, or set "
+        "\"conversation\": \"none\"");
   }
   // The remaining fields are checked, and stored with the response, as those of a Responses request.
   ASSIGN_OR_RETURN(const JsonValue body, ParseJson(BodyOf(create.form, request.in_conversation, options)));

@@ -41,7 +41,7 @@ Result<Value> TrimFilter(Evaluator& evaluator, const Value& self, const BoundArg
   ASSIGN_OR_RETURN(const std::string text, TextOf(evaluator, self));
   const Value characters = arguments.Get(0, Value::None{});
   if (characters.IsNone()) return Value(Strip(text));
-  if (!characters.IsText()) return InvalidArgument("'trim' requires a string of characters");
+  if (!characters.IsText()) return InvalidArgument("the argument of 'trim' must be a string");
   return Value(StripRight(StripLeft(text, characters.Text()), characters.Text()));
 }
 

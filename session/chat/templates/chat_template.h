@@ -154,7 +154,7 @@ class ChatTemplate {
   const std::string& part_separator(ChatRole role) const;
   /// Whether it drops the white space around each of them.
   bool trims_parts(ChatRole role) const;
-  /// Text that ends an assistant message ("<|im_end|>"), a special token of the model; "" for plain.
+  /// Text that ends an assistant message ("<|im_end|>"), a special token of the model; "" for the plain format.
   const std::string& end_of_turn() const;
   /// True if an answer whose last token is this special token has ended: the timeline is then at kAnswerEnded,
   /// otherwise at kAnswerOpen.

@@ -180,7 +180,7 @@ TEST_F(ConvertModel, RefusesWhatTheFormatCannotExpress) {
   ExpectRefused({.from = golden("encoders/t5"), .to = To("m.gguf")}, invalid,
                 "cannot store the model's biases of distances");
   ExpectRefused({.from = golden("llama_rope_llama3/model.gguf"), .to = To("m")}, invalid, "rope scaling");
-  ExpectRefused({.from = golden("gpt2"), .to = To("m"), .gpus = 4}, invalid, "4 GPUs cannot share 2 heads");
+  ExpectRefused({.from = golden("gpt2"), .to = To("m"), .gpus = 4}, invalid, "4 GPUs cannot evenly share 2 heads");
   ExpectRefused({.from = golden("gpt2"), .to = To("m.gguf"), .gpus = 2}, invalid,
                 "applies to FasterTransformer folders only");
   ExpectRefused({.from = golden("none"), .to = To("m")}, StatusCode::kNotFound, golden("none"));

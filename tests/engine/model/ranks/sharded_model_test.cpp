@@ -209,7 +209,8 @@ TEST(ShardedModelTest, RefusesProcessesWithDifferentModels) {
   const auto [loaded, followed] = LoadByTwo(GoldenFolder("llama"), GoldenFolder("llama_biases"));
   for (const Status& status : {loaded, followed}) {
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
-    EXPECT_EQ(status.message(), "process 1 has loaded another model, or with other settings, than the first");
+    EXPECT_EQ(status.message(),
+              "process 1 has loaded a different model than the first process, or uses different settings");
   }
 }
 
