@@ -105,14 +105,12 @@ Status ReadGgufSizes(const GgufFile& file, const GgufKeys& keys, ModelSpec* spec
   RETURN_IF_ERROR(keys.Need("embedding_length", &spec->hidden));
   RETURN_IF_ERROR(keys.Need("attention.head_count", &spec->heads));
   RETURN_IF_ERROR(CheckLayers(*spec));
-  // Gemma 4 has lists for its layers.
-  const auto first = [&](const char* key, int64_t* size) -> Status {
-    const auto list = file.Ints(keys.Name(key));
-    if (!list || list->empty()) return keys.Optional(key, size);
-    *size = list->front();
-    return Status::Ok();
-  };
-  RETURN_IF_ERROR(first("feed_forward_length", &spec->ffn));
+  // Gemma 4 has a list for its layers; models whose layers all have experts may lack the key.
+  if (const auto list = file.Ints(keys.Name("feed_forward_length")); list && !list->empty()) {
+    spec->ffn = list->front();
+  } else if (keys.Has("feed_forward_length") || !keys.Has("expert_feed_forward_length")) {
+    RETURN_IF_ERROR(keys.Need("feed_forward_length", &spec->ffn));
+  }
   RETURN_IF_ERROR(keys.Need("context_length", &spec->trained_context));
   spec->kv_heads = spec->heads;
   if (keys.Has("attention.head_count_kv")) {  // of the first layer with attention

@@ -258,7 +258,7 @@ TEST_F(ModelLoad, HuggingFaceSpecs) {
 TEST_F(ModelLoad, HuggingFaceRefusals) {
   const auto invalid = StatusCode::kInvalidArgument, corruption = StatusCode::kCorruption;
   ExpectRefused(LoadChanged("llama", "\"llama\"", "\"rwkv\""), invalid,
-                "architecture 'rwkv' is not supported; these are: apertus, arcee, bloom, ");
+                "architecture 'rwkv' is not supported; these are: afmoe, apertus, arcee, bloom, ");
   // Reported before the weights are looked for, which may be a long download.
   const std::string bare = folder_ + "/bare";
   std::filesystem::create_directories(bare);
