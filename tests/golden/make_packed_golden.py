@@ -27,7 +27,8 @@ import torch
 from compressed_tensors.compressors import BaseCompressor
 from compressed_tensors.quantization import QuantizationScheme
 from compressed_tensors.quantization.utils import calculate_qparams, generate_gparam
-from make_family_golden import FAMILIES, make, write_gguf
+from family_gguf import write_gguf
+from make_family_golden import FAMILIES, make
 from make_golden import IDS, VOCAB, fill
 from safetensors.numpy import save_file
 from safetensors.torch import save_file as save_tensors
