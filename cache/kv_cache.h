@@ -77,7 +77,7 @@ class KvCache {
 
   const KvShape& shape() const { return shape_; }
   void* slab() const { return slab_; }
-  /// Of a network with recurrent state, only message starts may be added; the other changes are Append and RollBack.
+  /// A network with recurrent state: callers only add message starts; Append and RollBack make all other changes.
   Ring& ring() { return ring_; }
   const Ring& ring() const { return ring_; }
   const StateSlots& state() const { return state_; }

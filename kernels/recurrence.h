@@ -57,7 +57,7 @@ struct RecurrenceShape {
 
   int64_t keys() const { return key_heads * key_size; }
   int64_t values() const { return value_heads * value_size; }
-  /// Of the convolution: q, k and v, except kConvolution.
+  /// Channels of the convolution: q, k and v; with kConvolution, its width.
   int64_t channels() const { return mixer == Mixer::kConvolution ? width : 2 * keys() + values(); }
   /// Whether the update subtracts the state's value for the key.
   bool corrects() const { return mixer == Mixer::kDeltaNet || mixer == Mixer::kKda; }

@@ -251,8 +251,8 @@ Status SetSmolLm3(const GgufKeys&, ModelSpec* spec) {
   return Status::Ok();
 }
 
-/// Sizes of latent attention. A file's `key_length` is that of the one cached key; expanded keys and values have names
-/// of their own, except in older files, which list the expanded ones only.
+/// Sizes of latent attention. A file's `key_length` is that of the one cached key; those of expanded keys
+/// and values have other names, except in older files, which list them only.
 Status ReadLatent(const GgufKeys& keys, ModelSpec* spec) {
   LatentAttention& latent = spec->latent;
   RETURN_IF_ERROR(keys.Need("attention.kv_lora_rank", &latent.rank));

@@ -140,7 +140,7 @@ Status ReadBase34(const ConfigJson& config, ModelSpec* spec) {
   return Status::Ok();
 }
 
-/// The standard normal distribution's value below which a share of it lies, by bisection.
+/// The quantile function of the standard normal distribution, by bisection.
 double NormalQuantile(double share) {
   double low = -40, high = 40;
   for (int i = 0; i < 200; ++i) {

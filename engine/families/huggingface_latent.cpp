@@ -23,7 +23,7 @@ constexpr TensorRule kPackedExperts[] = {
     {TensorRole::kExpertDown, "layers.{}.mlp.experts.down_proj"},
 };
 
-/// With YaRN scores are also scaled, by the square of a magnitude of its own (`mscale_all_dim`).
+/// YaRN also scales the scores, by the square of a separate magnitude (`mscale_all_dim`).
 Status ReadScoreScale(const ConfigJson& config, ModelSpec* spec) {
   const std::string in = config.Has("rope_parameters") ? "rope_parameters." : "rope_scaling.";
   double all = 0, factor = 1;
@@ -81,17 +81,12 @@ Status ReadExperts(const ConfigJson& config, int64_t first, ModelSpec* spec) {
   return ReadWidths(config, "n_shared_experts", dense, spec);
 }
 
-Status ReadGroups(const ConfigJson& config, ModelSpec* spec) {
-  RETURN_IF_ERROR(config.Optional("n_group", &spec->router.groups));
-  return config.Optional("topk_group", &spec->router.groups_used);
-}
-
 Status ReadDeepseekV2(const ConfigJson& config, ModelSpec* spec) {
   RETURN_IF_ERROR(ReadAttention(config, spec));
   RETURN_IF_ERROR(ReadExperts(config, 0, spec));
   const std::string method = config.String("topk_method", "greedy");
   if (method == "group_limited_greedy") {
-    RETURN_IF_ERROR(ReadGroups(config, spec));
+    RETURN_IF_ERROR(ReadExpertGroups(config, spec));
     spec->router.group_highest = true;
   } else if (method != "greedy") {
     return InvalidArgument(fmt::format("config.json: 'topk_method' '{}' is not supported", method));
@@ -102,12 +97,10 @@ Status ReadDeepseekV2(const ConfigJson& config, ModelSpec* spec) {
 Status ReadSigmoidExperts(const ConfigJson& config, int64_t first, ModelSpec* spec) {
   RETURN_IF_ERROR(ReadAttention(config, spec));
   RETURN_IF_ERROR(ReadExperts(config, first, spec));
-  RETURN_IF_ERROR(ReadGroups(config, spec));
   if (const std::string scores = config.String("scoring_func", "sigmoid"); scores != "sigmoid") {
     return InvalidArgument(fmt::format("config.json: 'scoring_func' '{}' is not supported", scores));
   }
-  spec->router.sigmoid = spec->router_correction = spec->experts_normalised = true;
-  RETURN_IF_ERROR(config.Optional("norm_topk_prob", &spec->experts_normalised));
+  RETURN_IF_ERROR(ReadCorrectedRouter(config, spec));
   return ReadRotations(config, spec, PartialRotary::kRead);
 }
 
@@ -118,7 +111,7 @@ Status ReadGlm4MoeLite(const ConfigJson& config, ModelSpec* spec) { return ReadS
 Status ReadMistral4(const ConfigJson& config, ModelSpec* spec) {
   RETURN_IF_ERROR(ReadAttention(config, spec));
   RETURN_IF_ERROR(ReadExperts(config, 0, spec));
-  RETURN_IF_ERROR(ReadGroups(config, spec));
+  RETURN_IF_ERROR(ReadExpertGroups(config, spec));
   spec->experts_normalised = true;
   RETURN_IF_ERROR(config.Optional("norm_topk_prob", &spec->experts_normalised));
   RETURN_IF_ERROR(ReadPositionScale(config, spec));

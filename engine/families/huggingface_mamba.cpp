@@ -169,11 +169,8 @@ Status ReadNemotronLayers(const ConfigJson& config, ModelSpec* spec) {
   if (!mixtures) return Status::Ok();
   RETURN_IF_ERROR(config.Need("n_routed_experts", &spec->experts));
   RETURN_IF_ERROR(config.Need("num_experts_per_tok", &spec->experts_used));
-  RETURN_IF_ERROR(config.Optional("n_group", &spec->router.groups));
-  RETURN_IF_ERROR(config.Optional("topk_group", &spec->router.groups_used));
   RETURN_IF_ERROR(config.Optional("routed_scaling_factor", &spec->router.scale));
-  spec->router.sigmoid = spec->router_correction = spec->experts_normalised = true;
-  RETURN_IF_ERROR(config.Optional("norm_topk_prob", &spec->experts_normalised));
+  RETURN_IF_ERROR(ReadCorrectedRouter(config, spec));
   return config.Need("moe_shared_expert_intermediate_size", &spec->common_ffn);
 }
 

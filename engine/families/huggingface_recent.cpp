@@ -53,6 +53,17 @@ Status ReadWidths(const ConfigJson& config, std::string_view shared_experts,
   return Status::Ok();
 }
 
+Status ReadExpertGroups(const ConfigJson& config, ModelSpec* spec) {
+  RETURN_IF_ERROR(config.Optional("n_group", &spec->router.groups));
+  return config.Optional("topk_group", &spec->router.groups_used);
+}
+
+Status ReadCorrectedRouter(const ConfigJson& config, ModelSpec* spec) {
+  RETURN_IF_ERROR(ReadExpertGroups(config, spec));
+  spec->router.sigmoid = spec->router_correction = spec->experts_normalised = true;
+  return config.Optional("norm_topk_prob", &spec->experts_normalised);
+}
+
 Status ReadPositionScale(const ConfigJson& config, ModelSpec* spec) {
   RETURN_IF_ERROR(config.Optional("rope_parameters.llama_4_scaling_beta", &spec->position_scale));
   if (spec->position_scale == 0) return Status::Ok();
@@ -69,11 +80,8 @@ Status ReadGlm4Moe(const ConfigJson& config, ModelSpec* spec) {
   if (norms) spec->qk_norm = QkNorm::kHeads;
   RETURN_IF_ERROR(config.Need("n_routed_experts", &spec->experts));
   RETURN_IF_ERROR(config.Need("num_experts_per_tok", &spec->experts_used));
-  RETURN_IF_ERROR(config.Optional("n_group", &spec->router.groups));
-  RETURN_IF_ERROR(config.Optional("topk_group", &spec->router.groups_used));
   RETURN_IF_ERROR(config.Optional("routed_scaling_factor", &spec->router.scale));
-  spec->router.sigmoid = spec->router_correction = spec->experts_normalised = true;
-  RETURN_IF_ERROR(config.Optional("norm_topk_prob", &spec->experts_normalised));
+  RETURN_IF_ERROR(ReadCorrectedRouter(config, spec));
   int64_t first = 1;
   RETURN_IF_ERROR(config.Optional("first_k_dense_replace", &first));
   if (first < 0)

@@ -94,6 +94,10 @@ Status ReadGraniteBase(const ConfigJson& config, ModelSpec* spec);
 /// are `moe_intermediate_size` wide. `shared_experts`: the key of their number.
 Status ReadWidths(const ConfigJson& config, std::string_view shared_experts,
                   const std::function<bool(int64_t)>& is_dense, ModelSpec* spec);
+/// DeepSeek's groups of experts.
+Status ReadExpertGroups(const ConfigJson& config, ModelSpec* spec);
+/// A sigmoid router with corrections and groups (DeepSeek-V3, GLM-4.5, Nemotron-H).
+Status ReadCorrectedRouter(const ConfigJson& config, ModelSpec* spec);
 /// ModelSpec::position_scale.
 Status ReadPositionScale(const ConfigJson& config, ModelSpec* spec);
 /// Number of experts and of those used. ERRORS: kInvalidArgument unless every layer has them.

@@ -1,4 +1,4 @@
-// Factors of whole matrices that GGUF files store in tensors of their own.
+// Factors of whole matrices that GGUF files store as separate tensors.
 #pragma once
 
 #include <vector>

@@ -51,7 +51,7 @@ struct CompressedGroup {
   int bits = 4;      // kPackedInt: 4 or 8
   ScaleBlock block;  // kPackedInt, kInt, kE4M3
   bool symmetric = true;
-  bool all = false;                       // for modules without a group of their own
+  bool all = false;                       // for modules that no other group names
   std::vector<std::string> modules = {};  // names, or expressions after "re:"
 };
 

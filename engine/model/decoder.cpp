@@ -335,7 +335,7 @@ void Decoder::Block(const LayerWeights& w, const LayerStep& step) {
     if (mixture) Experts(input, RouterLogits(input, w), w, stream_, true);
   }
   if (sums) Norm(stream_, w.mlp_norm, w.mlp_norm_bias, stream_);
-  if (own_.layer_inputs > 0) AddLayerInput(w, step.layer);
+  if (own_.layer_inputs > 0) backend_.Add(LayerInput(stream_, w, step.layer), stream_);
   if (own_.layer_scalar) backend_.Scale(stream_, w.scalar);
 }
 

@@ -110,13 +110,14 @@ class Decoder final : public RankDecoder {
   Tensor RouterLogits(Tensor x, const LayerWeights& w);
   /// y += or = the experts of x.
   void Experts(Tensor x, Tensor router, const LayerWeights& w, Tensor y, bool accumulate);
+  /// sum = the MLP of x, without its output norm.
+  void MlpInto(Tensor x, const LayerWeights& w, int64_t layer, Tensor sum);
   /// MLP and experts of ModelSpec::separate_experts.
   void MlpAndExperts(const LayerWeights& w, int64_t layer);
   /// MLP and experts of x, with a norm of their sum.
   void NormedExperts(Tensor x, const LayerWeights& w, int64_t layer);
-  /// Per-layer inputs (ModelSpec::layer_inputs): of all layers, from the stream of embeddings; and a layer's.
+  /// Computes the per-layer inputs (ModelSpec::layer_inputs) of all layers from the stream of embeddings.
   void EmbedLayerInputs(std::span<const TokenId> ids);
-  void AddLayerInput(const LayerWeights& w, int64_t layer);
   /// part_ = a layer's part of the per-layer inputs, gated by `stream`.
   Tensor LayerInput(Tensor stream, const LayerWeights& w, int64_t layer);
   /// Several streams (ModelSpec::streams): from the embedding; a layer; their mean, in stream_.

@@ -5,14 +5,18 @@
 
 namespace ringside {
 
-// x + Norm(Norm(Mlp(Norm(x))) + Norm(Experts(Norm(x)))), where the router has a norm of x of its own.
-void Decoder::MlpAndExperts(const LayerWeights& w, int64_t layer) {
-  const SeparateExperts& separate = w.separate;
-  const Tensor hidden = MlpHidden(NormedStream(w.mlp_norm, w.mlp_norm_bias, normed_), w, layer);
-  const Tensor sum = part_.Rows(backend_, stream_.rows).value();
+void Decoder::MlpInto(Tensor x, const LayerWeights& w, int64_t layer, Tensor sum) {
+  const Tensor hidden = MlpHidden(x, w, layer);
   const Weight* weights[] = {&w.mlp_out};
   backend_.Linear({.x = hidden, .weights = weights, .y = sum});
   AddAdapted(hidden, layer, AdaptedPart::kMlpOut, sum);
+}
+
+// x + Norm(Norm(Mlp(Norm(x))) + Norm(Experts(Norm(x)))); MLP, router and experts have separate norms of x.
+void Decoder::MlpAndExperts(const LayerWeights& w, int64_t layer) {
+  const SeparateExperts& separate = w.separate;
+  const Tensor sum = part_.Rows(backend_, stream_.rows).value();
+  MlpInto(NormedStream(w.mlp_norm, w.mlp_norm_bias, normed_), w, layer, sum);
   PostNorm(sum, separate.mlp_post_norm);
 
   const Tensor router = RouterLogits(NormedStream(separate.router_norm, none_, normed_), w);
@@ -28,12 +32,7 @@ void Decoder::MlpAndExperts(const LayerWeights& w, int64_t layer) {
 void Decoder::NormedExperts(Tensor x, const LayerWeights& w, int64_t layer) {
   const Tensor sum = part_.Rows(backend_, stream_.rows).value();
   const bool dense = !w.mlp_in.empty();
-  if (dense) {
-    const Tensor hidden = MlpHidden(x, w, layer);
-    const Weight* weights[] = {&w.mlp_out};
-    backend_.Linear({.x = hidden, .weights = weights, .y = sum});
-    AddAdapted(hidden, layer, AdaptedPart::kMlpOut, sum);
-  }
+  if (dense) MlpInto(x, w, layer, sum);
   Experts(x, RouterLogits(x, w), w, sum, dense);
   PostNorm(sum, w.mlp_post_norm);
   backend_.Add(sum, stream_);
@@ -68,10 +67,6 @@ Tensor Decoder::LayerInput(Tensor stream, const LayerWeights& w, int64_t layer) 
   backend_.Linear({.x = gate, .weights = out, .y = sum});
   PostNorm(sum, w.input_post_norm);
   return sum;
-}
-
-void Decoder::AddLayerInput(const LayerWeights& w, int64_t layer) {
-  backend_.Add(LayerInput(stream_, w, layer), stream_);
 }
 
 }  // namespace ringside

@@ -12,8 +12,7 @@ class TurnClock {
   explicit TurnClock(int64_t submitted_ns) : submitted_ns_(submitted_ns) {}
 
   int64_t submitted_ns() const { return submitted_ns_; }
-  /// True until the turn's first token has come back from the device; an error in a row of the prompt is reported with
-  /// that token.
+  /// True until the device has returned the turn's first token; that token also reports errors in rows of the prompt.
   bool awaits_first_token() const { return first_token_ns_ == 0; }
 
   /// The first call counts: the turn got no slot.

@@ -14,7 +14,7 @@
 
 namespace ringside::cpu {
 
-/// Of Recur.
+/// Scratch memory for Recur.
 struct RecurrenceScratch {
   std::vector<RecurrenceSegment> segments;
   std::vector<size_t> segment_of_row;

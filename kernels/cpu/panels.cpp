@@ -4,16 +4,11 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "kernels/formats/block_bytes.h"
 #include "kernels/formats/file_formats.h"
 
 namespace ringside::cpu {
 namespace {
-
-uint16_t ReadU16(const uint8_t* p) {
-  uint16_t x;
-  std::memcpy(&x, p, 2);
-  return x;
-}
 
 /// A PanelLayout at run time.
 struct Layout {

@@ -2,7 +2,8 @@
 
 #include <array>
 #include <bit>
-#include <cstring>
+
+#include "kernels/formats/block_bytes.h"
 
 namespace ringside {
 namespace {
@@ -124,16 +125,6 @@ constexpr auto kIq1Codes = Codebook<2048, 3, 8, 2>(kIq1Points);
 constexpr auto kIq3XxsCodes = Codebook<256, 8, 4, 3>(kIq3XxsPoints);
 constexpr auto kIq3SCodes = Codebook<512, 8, 4, 3>(kIq3SPoints);
 
-uint16_t ReadU16(const uint8_t* p) {
-  uint16_t x;
-  std::memcpy(&x, p, 2);
-  return x;
-}
-uint32_t ReadU32(const uint8_t* p) {
-  uint32_t x;
-  std::memcpy(&x, p, 4);
-  return x;
-}
 int Nibble(const uint8_t* p, int64_t i) { return p[i / 2] >> (4 * (i % 2)) & 15; }
 uint8_t OddScale(int stored) { return static_cast<uint8_t>(2 * stored + 1); }
 

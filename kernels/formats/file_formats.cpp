@@ -7,6 +7,7 @@
 #include <limits>
 #include <string>
 
+#include "kernels/formats/block_bytes.h"
 #include "kernels/formats/code_values.h"
 #include "kernels/formats/codebook_blocks.h"
 #include "kernels/formats/half.h"
@@ -14,17 +15,6 @@
 
 namespace ringside {
 namespace {
-
-uint16_t ReadU16(const uint8_t* p) {
-  uint16_t x;
-  std::memcpy(&x, p, 2);
-  return x;
-}
-uint32_t ReadU32(const uint8_t* p) {
-  uint32_t x;
-  std::memcpy(&x, p, 4);
-  return x;
-}
 
 void ReadNibbles(const uint8_t* p, uint8_t* q) {
   for (int i = 0; i < 16; ++i) q[i] = p[i] & 15, q[i + 16] = p[i] >> 4;

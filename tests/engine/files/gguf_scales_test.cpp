@@ -1,4 +1,4 @@
-// Factors of NVFP4 matrices in tensors of their own.
+// Factors of NVFP4 matrices in separate tensors.
 #include "engine/files/gguf_scales.h"
 
 #include <gmock/gmock.h>
