@@ -1,31 +1,28 @@
 """Writes a GGUF file of random quantized weights in a model's shape, for benchmarks of files whose weights are not
 available.
 
-    python3 tools/bench/make_random_gguf.py llama-1b|llama-8b|llama-70b|qwen3-30b-a3b Q4_K_M|TYPE FILE [LAYERS]
+    python3 tools/bench/make_random_gguf.py SHAPE Q4_K_M|TYPE FILE [LAYERS]
 
-Needs numpy. TYPE is one of TYPES below; LAYERS defaults to the shape's. Block integers are random bits; scales make the
+Needs numpy. SHAPE is one of random_shapes.SHAPES, TYPE one of TYPES below; LAYERS defaults to the shape's. Block integers are random bits; scales make the
 weights about N(0, 0.02): no zeros, which would make a GPU faster, and zero mean, because otherwise all tokens' rows
 would be alike and select the same experts. Matrices of one size share their blocks at different offsets, and long ones
-repeat every 64 million weights, so that writing is bound by the disk; routers differ. In Q4_K_M files the same matrices
+repeat every 64 million weights, so that writing is bound by the disk; routers and vectors differ. In Q4_K_M files the same matrices
 are Q6_K as with llama.cpp's quantizer: the head, and in about every second layer the values and the MLP's output. There
 is no vocabulary: benchmarks need none.
 """
 
+import dataclasses
 import functools
 import math
 import struct
 import sys
 
 import numpy
+from random_shapes import SECTIONS, SHAPES, integers, tensors
 
-# hidden size, MLP size, layers, heads, key/value heads, vocabulary, whether the head is the embedding
-SHAPES = {"llama-1b": (2048, 8192, 16, 32, 8, 128256, True), "llama-8b": (4096, 14336, 32, 32, 8, 128256, False),
-          "llama-70b": (8192, 28672, 80, 64, 8, 128256, False), "qwen3-30b-a3b": (2048, 768, 48, 32, 4, 151936, False)}
-HEAD = 128  # head dimension, except for llama-1b
-EXPERTS, EXPERTS_USED = 128, 8  # of Qwen3's mixture
 # type number, values and bytes per block, offsets of the float16 scales, their values: minima are chosen so that the
 # mean is about zero
-TYPES = {"F32": (0, 1, 4, (), ()), "ROUTER": (0, 1, 4, (), ()), "F16": (1, 1, 2, (), ()), "Q4_0": (2, 32, 18, (0,), (0.003,)),
+TYPES = {"F32": (0, 1, 4, (), ()), "RANDOM": (0, 1, 4, (), ()), "RATE": (0, 1, 4, (), ()), "F16": (1, 1, 2, (), ()), "Q4_0": (2, 32, 18, (0,), (0.003,)),
          "Q8_0": (8, 32, 34, (0,), (0.0003,)), "Q4_K": (12, 256, 144, (0, 2), (0.0001, 0.00075)),
          "Q5_K": (13, 256, 176, (0, 2), (0.00005, 0.000775)), "Q6_K": (14, 256, 210, (208,), (0.00002,)),
          "Q2_K": (10, 256, 84, (80, 82), (0.0013, 0.00195)), "Q3_K": (11, 256, 110, (108,), (0.0005,)),
@@ -33,7 +30,7 @@ TYPES = {"F32": (0, 1, 4, (), ()), "ROUTER": (0, 1, 4, (), ()), "F16": (1, 1, 2,
          "IQ2_XXS": (16, 256, 66, (0,), (0.0004,)), "IQ2_S": (22, 256, 82, (0,), (0.0004,)),
          "IQ3_XXS": (18, 256, 98, (0,), (0.00015,)), "IQ3_S": (21, 256, 110, (0,), (0.00015,)),
          "IQ1_S": (19, 256, 50, (0,), (0.003,)), "TQ1_0": (34, 256, 54, (52,), (0.025,))}
-U32, F32, STRING = 4, 6, 8
+U32, F32, STRING, ARRAY = 4, 6, 8, 9
 ALIGNMENT = 32
 TURN = 977  # blocks
 
@@ -42,55 +39,17 @@ def text(value):
     return struct.pack("<Q", len(value)) + value.encode()
 
 
-def metadata(name, shape):
-    hidden, ffn, layers, heads, kv_heads, vocab, _ = shape
-    architecture = "qwen3moe" if name.startswith("qwen3") else "llama"
-    numbers = {"block_count": layers, "context_length": 131072, "embedding_length": hidden, "feed_forward_length": ffn,
-               "attention.head_count": heads, "attention.head_count_kv": kv_heads, "vocab_size": vocab,
-               "rope.dimension_count": head_values(name)}
-    if architecture == "qwen3moe":
-        numbers |= {"attention.key_length": HEAD, "attention.value_length": HEAD, "expert_count": EXPERTS,
-                    "expert_used_count": EXPERTS_USED, "expert_feed_forward_length": ffn}
-    entries = [text("general.architecture") + struct.pack("<I", STRING) + text(architecture),
+def metadata(shape):
+    entries = [text("general.architecture") + struct.pack("<I", STRING) + text(shape.architecture),
                text("tokenizer.ggml.model") + struct.pack("<I", STRING) + text("no_vocab")]
-    entries += [text(f"{architecture}.{key}") + struct.pack("<II", U32, value) for key, value in numbers.items()]
-    entries += [text(f"{architecture}.{key}") + struct.pack("<If", F32, value)
+    entries += [text(f"{shape.architecture}.{key}") + struct.pack("<II", U32, value)
+                for key, value in integers(shape).items()]
+    entries += [text(f"{shape.architecture}.{key}") + struct.pack("<If", F32, value)
                 for key, value in (("rope.freq_base", 500000.0), ("attention.layer_norm_rms_epsilon", 1e-5))]
+    if shape.value_heads:
+        entries.append(text(f"{shape.architecture}.rope.dimension_sections") +
+                       struct.pack("<IIQ4I", ARRAY, U32, len(SECTIONS), *SECTIONS))
     return len(entries), b"".join(entries)
-
-
-def head_values(name):
-    return 64 if name == "llama-1b" else HEAD
-
-
-def more_bits(layer, layers):
-    """Whether a layer is among those whose matrices Q4_K_M stores in Q6_K."""
-    return layer < layers // 8 or layer >= 7 * layers // 8 or (layer - layers // 8) % 3 == 2
-
-
-def tensors(model, shape, kind):
-    """Yields name, shape (rows, columns; for experts preceded by their number) and type."""
-    hidden, ffn, layers, heads, kv_heads, vocab, tied = shape
-    mixed, mixture, head = kind == "Q4_K_M", model.startswith("qwen3"), head_values(model)
-    plain = "Q4_K" if mixed else kind
-    experts, suffix = ((EXPERTS,), "_exps") if mixture else ((), "")
-    yield "token_embd.weight", (vocab, hidden), "Q6_K" if mixed and tied else plain
-    for i in range(layers):
-        high = "Q6_K" if mixed and more_bits(i, layers) else plain
-        for name, sizes, of in (("attn_q", (heads * head, hidden), plain), ("attn_k", (kv_heads * head, hidden), plain),
-                                ("attn_v", (kv_heads * head, hidden), high), ("attn_output", (hidden, heads * head), plain),
-                                ("ffn_gate" + suffix, (*experts, ffn, hidden), plain),
-                                ("ffn_up" + suffix, (*experts, ffn, hidden), plain),
-                                ("ffn_down" + suffix, (*experts, hidden, ffn), high)):
-            yield f"blk.{i}.{name}.weight", sizes, of
-        norms = [("attn_norm", hidden), ("ffn_norm", hidden)] + mixture * [("attn_q_norm", head), ("attn_k_norm", head)]
-        for name, size in norms:
-            yield f"blk.{i}.{name}.weight", (size,), "F32"
-        if mixture:
-            yield f"blk.{i}.ffn_gate_inp.weight", (EXPERTS, hidden), "ROUTER"
-    yield "output_norm.weight", (hidden,), "F32"
-    if not tied:
-        yield "output.weight", (vocab, hidden), "Q6_K" if mixed else plain
 
 
 def blocks(rng, count, kind):
@@ -98,8 +57,10 @@ def blocks(rng, count, kind):
     _, values, size, places, scales = TYPES[kind]
     if kind == "F32":
         return numpy.ones(count, numpy.float32).tobytes()
-    if kind == "ROUTER":
+    if kind == "RANDOM":
         return (rng.standard_normal(count, numpy.float32) * 0.02).tobytes()
+    if kind == "RATE":
+        return (-rng.uniform(0.05, 4, count)).astype(numpy.float32).tobytes()
     if kind == "F16":
         return (rng.standard_normal(count, numpy.float32) * 0.02).astype(numpy.float16).tobytes()
     data = rng.integers(0, 256, (count // values, size), numpy.uint8)
@@ -123,14 +84,14 @@ def main():
     name, kind, path, *layers = sys.argv[1:]
     shape = SHAPES[name]
     if layers:
-        shape = (*shape[:2], int(layers[0]), *shape[3:])
-    plan = list(tensors(name, shape, kind))
+        shape = dataclasses.replace(shape, layers=int(layers[0]))
+    plan = list(tensors(shape, kind))
     rng, offset, infos = numpy.random.default_rng(1), 0, []
     for tensor, sizes, of in plan:
         number, values, size, _, _ = TYPES[of]
         infos.append(text(tensor) + struct.pack(f"<I{len(sizes)}QIQ", len(sizes), *reversed(sizes), number, offset))
         offset += -(-math.prod(sizes) // values * size // ALIGNMENT) * ALIGNMENT
-    count, entries = metadata(name, shape)
+    count, entries = metadata(shape)
     with open(path, "wb") as file:
         file.write(b"GGUF" + struct.pack("<IQQ", 3, len(plan), count) + entries + b"".join(infos))
         for i, (_, sizes, of) in enumerate(plan):
@@ -138,7 +99,7 @@ def main():
             left, step = math.prod(sizes), (64 << 20) // sizes[-1] * sizes[-1]
             while left > 0:
                 count = min(step, left)
-                data = memoryview(blocks(rng, count, of) if of == "ROUTER" else same_blocks(count, of))
+                data = memoryview(blocks(rng, count, of) if of in ("RANDOM", "RATE") else same_blocks(count, of))
                 first = i * TURN * TYPES[of][2] % len(data)
                 file.write(data[first:])
                 file.write(data[:first])
