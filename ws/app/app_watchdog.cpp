@@ -1,9 +1,15 @@
 #include "ws/app/app_watchdog.h"
 
-#include <systemd/sd-daemon.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
+#include <charconv>
+#include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <ctime>
+#include <string_view>
 #include <utility>
 
 #include "base/log.h"
@@ -11,11 +17,43 @@
 namespace ringside {
 namespace {
 
-constexpr int kKeepEnvironment = 0;
 constexpr int kTendsPerInterval = 3;  // so that one late keep-alive does no harm
+constexpr timeval kLongestSend = {.tv_sec = 5, .tv_usec = 0};
 
-/// A lost message is ignored: its receiver is gone.
-void Notify(const std::string& state) { (void)sd_notify(kKeepEnvironment, state.c_str()); }
+std::string_view Environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::string_view() : value;
+}
+
+/// 0 if it is not a number.
+uint64_t NumberIn(std::string_view text) {
+  uint64_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+/// Sends a datagram to $NOTIFY_SOCKET: a path, or '@' and an abstract name. A lost message is ignored: its receiver is
+/// gone.
+void Notify(const std::string& state) {
+  const std::string_view place = Environment("NOTIFY_SOCKET");
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  if (place.empty() || place.size() >= sizeof(address.sun_path)) return;
+  place.copy(address.sun_path, place.size());
+  if (place.front() == '@') address.sun_path[0] = '\0';
+  const int to = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (to < 0) return;
+  setsockopt(to, SOL_SOCKET, SO_SNDTIMEO, &kLongestSend, sizeof(kLongestSend));
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + place.size());
+  (void)sendto(to, state.data(), state.size(), MSG_NOSIGNAL, reinterpret_cast<const sockaddr*>(&address), size);
+  close(to);
+}
+
+/// The interval of $WATCHDOG_USEC; 0 without one, or if it is for another process.
+uint64_t WatchdogMicroseconds() {
+  const std::string_view process = Environment("WATCHDOG_PID");
+  if (!process.empty() && NumberIn(process) != static_cast<uint64_t>(getpid())) return 0;
+  return NumberIn(Environment("WATCHDOG_USEC"));
+}
 
 /// The clock by which the service manager orders a reload and its end.
 int64_t MonotonicMicroseconds() {
@@ -35,9 +73,7 @@ void NotifyStopping(std::chrono::microseconds time) {
 
 Watchdog::Watchdog(std::vector<Part> parts) {
   for (Part& part : parts) watched_.push_back({std::move(part), std::make_shared<std::atomic<bool>>(true)});
-  uint64_t interval_us = 0;
-  if (sd_watchdog_enabled(kKeepEnvironment, &interval_us) <= 0) return;
-  interval_ = std::chrono::microseconds(interval_us / kTendsPerInterval);
+  interval_ = std::chrono::microseconds(WatchdogMicroseconds() / kTendsPerInterval);
 }
 
 std::string Watchdog::Silent() const {

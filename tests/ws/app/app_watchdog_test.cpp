@@ -5,6 +5,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstdlib>
 #include <filesystem>
 
@@ -72,6 +73,31 @@ TEST_F(WatchdogTest, NamesEverySilentPart) {
   Watchdog watchdog({{"the engine", silent}, {"the io threads", silent}});
   EXPECT_EQ(Tended(watchdog), "WATCHDOG=1\nSTATUS=fine");
   EXPECT_EQ(Tended(watchdog), "STATUS=no answer from the engine and the io threads");
+}
+
+TEST_F(WatchdogTest, NotifiesAnAbstractSocket) {
+  const std::string name = "ringside-notify-" + std::to_string(getpid());
+  const int manager = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  name.copy(address.sun_path + 1, name.size());
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  ASSERT_EQ(bind(manager, reinterpret_cast<const sockaddr*>(&address), size), 0);
+  setenv("NOTIFY_SOCKET", ("@" + name).c_str(), 1);
+  NotifyReady("fine");
+  char text[64];
+  const ssize_t heard = recv(manager, text, sizeof(text), MSG_DONTWAIT);
+  EXPECT_EQ(std::string(text, heard > 0 ? static_cast<size_t>(heard) : 0), "READY=1\nSTATUS=fine");
+  close(manager);
+}
+
+TEST_F(WatchdogTest, SendsNoKeepAlivesForAnotherProcess) {
+  setenv("WATCHDOG_PID", std::to_string(getppid()).c_str(), 1);
+  Watchdog other({{"the engine", [](std::function<void()> alive) { alive(); }}});
+  EXPECT_EQ(Tended(other), "");
+  setenv("WATCHDOG_PID", std::to_string(getpid()).c_str(), 1);
+  Watchdog ours({{"the engine", [](std::function<void()> alive) { alive(); }}});
+  EXPECT_EQ(Tended(ours), "WATCHDOG=1\nSTATUS=fine");
+  unsetenv("WATCHDOG_PID");
 }
 
 TEST_F(WatchdogTest, DoesNothingWithoutASupervisor) {
