@@ -6,8 +6,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 
 namespace ringside {
 namespace {
@@ -15,6 +18,34 @@ namespace {
 Status FileError(const std::string& path, int error) {
   std::string message = fmt::format("{}: {}", path, std::strerror(error));
   return error == ENOENT || error == ENOTDIR ? NotFound(std::move(message)) : IoError(std::move(message));
+}
+
+/// What a failed download leaves in place of a file.
+struct Placeholder {
+  std::string_view start;  // of the file, in lower case
+  const char* what;
+};
+constexpr Placeholder kPlaceholders[] = {
+    {"version https://git-lfs.github.com/spec/",
+     "a Git LFS pointer, not the file itself; fetch the file with `git lfs pull`, or download it from its page"},
+    {"<!doctype html",
+     "a web page, not the file; download the file itself (from Hugging Face with /resolve/ in place "
+     "of /blob/ in the address)"},
+    {"<html",
+     "a web page, not the file; download the file itself (from Hugging Face with /resolve/ in place of /blob/ "
+     "in the address)"},
+};
+
+constexpr size_t kPlaceholderBytes = 256;
+
+Status CheckIsNoPlaceholder(const std::string& path, std::string_view bytes) {
+  const std::string_view text = bytes.substr(std::min(bytes.find_first_not_of(" \t\r\n"), bytes.size()));
+  const auto same = [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == b; };
+  for (const Placeholder& placeholder : kPlaceholders) {
+    if (!std::ranges::equal(text.substr(0, placeholder.start.size()), placeholder.start, same)) continue;
+    return InvalidArgument(fmt::format("{}: {}", path, placeholder.what));
+  }
+  return Status::Ok();
 }
 
 }  // namespace
@@ -44,7 +75,9 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::Open(const std::string& pa
     }
   }
   ::close(fd);
-  return std::shared_ptr<const MappedFile>(new MappedFile(path, {static_cast<const std::byte*>(data), size}));
+  std::shared_ptr<const MappedFile> file(new MappedFile(path, {static_cast<const std::byte*>(data), size}));
+  RETURN_IF_ERROR(CheckIsNoPlaceholder(path, {static_cast<const char*>(data), std::min(size, kPlaceholderBytes)}));
+  return file;
 }
 
 MappedFile::~MappedFile() {

@@ -14,7 +14,7 @@ namespace ringside {
 class MappedFile {
  public:
   /// Maps the file at `path`. ERRORS: kNotFound if there is none; kIo, with path and reason, if it cannot be opened or
-  /// mapped or is not a regular file.
+  /// mapped or is not a regular file; kInvalidArgument, saying what to do, for a Git LFS pointer or a web page.
   static Result<std::shared_ptr<const MappedFile>> Open(const std::string& path);
 
   MappedFile(const MappedFile&) = delete;
