@@ -4,6 +4,10 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <string_view>
+#include <vector>
+
+#include "base/near_name.h"
 
 namespace ringside {
 namespace {
@@ -33,6 +37,22 @@ nlohmann::json Describe(const CLI::App& app) {
           {"options", options},     {"arguments", arguments},           {"commands", commands}};
 }
 
+/// A line that names the option nearest to the first unknown one, or "".
+std::string Suggestion(const CLI::App& app) {
+  const CLI::App* command = &app;
+  while (!command->get_subcommands().empty()) command = command->get_subcommands().back();
+  std::vector<std::string_view> names;
+  for (const CLI::Option* option : command->get_options()) {
+    names.insert(names.end(), option->get_lnames().begin(), option->get_lnames().end());
+  }
+  for (const std::string& word : app.remaining(true)) {
+    if (!word.starts_with("--")) continue;
+    const std::string_view near = NearName(std::string_view(word).substr(2, word.find('=') - 2), names);
+    return near.empty() ? "" : "Did you mean --" + std::string(near) + "?\n";
+  }
+  return "";
+}
+
 }  // namespace
 
 int PrintOutcome(const CommandOutcome& outcome) {
@@ -48,6 +68,7 @@ std::optional<CommandOutcome> ParseCommand(CLI::App& app, const std::vector<std:
   } catch (const CLI::ParseError& error) {
     std::ostringstream out, err;
     const int code = app.exit(error, out, err);
+    if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) err << Suggestion(app);
     return CommandOutcome{code == 0 ? 0 : kBadCommand, out.str(), err.str()};
   }
 }

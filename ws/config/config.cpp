@@ -14,6 +14,7 @@
 #include "kernels/explain_kernels.h"
 #include "ws/config/config_help.h"
 #include "ws/config/config_options.h"
+#include "ws/config/setting_advice.h"
 #include "ws/transport/auth.h"
 
 namespace ringside {
@@ -43,6 +44,16 @@ std::string FlagSpelling(const ConfigOption& option) {
     all += (all.empty() ? "" : ",") + std::string(name.size() == 1 ? "-" : "--") + name;
   }
   return all;
+}
+
+/// The error of a command line with these unknown arguments.
+Status UnknownArgument(const std::vector<std::string>& unknown, const char* otherwise) {
+  const auto flag = std::ranges::find_if(unknown, [](const std::string& word) { return word.starts_with('-'); });
+  if (flag == unknown.end()) return InvalidArgument(std::string("command line: ") + otherwise);
+  const std::string spelling = flag->substr(0, flag->find('='));
+  const size_t dashes = spelling.starts_with("--") ? 2 : 1;
+  return InvalidArgument("command line: " + spelling + " is no setting of the server" +
+                         SettingAdvice(std::string_view(spelling).substr(dashes)));
 }
 
 Result<CommandLine> ReadCommandLine(const std::vector<std::string>& args) {
@@ -78,6 +89,8 @@ Result<CommandLine> ReadCommandLine(const std::vector<std::string>& args) {
   } catch (const CLI::CallForHelp&) {
     out.print = HelpText();
     return out;
+  } catch (const CLI::ExtrasError& error) {
+    return UnknownArgument(app.remaining(), error.what());
   } catch (const CLI::Error& error) {
     return InvalidArgument(std::string("command line: ") + error.what());
   }
@@ -124,7 +137,9 @@ Result<Environment> ReadEnvironment(const std::map<std::string, std::string>& en
       continue;
     }
     const ConfigOption* option = FindConfigOption(name);
-    if (option == nullptr) return InvalidArgument("environment: " + variable + " is no setting of the server");
+    if (option == nullptr) {
+      return InvalidArgument("environment: " + variable + " is no setting of the server" + SettingAdvice(name));
+    }
     if (out.settings.contains(option)) {
       return InvalidArgument("environment: " + variable + " repeats --" + option->name);
     }
@@ -140,7 +155,7 @@ Status ReadFileEntry(const std::string& path, const YAML::Node& key, const YAML:
   const std::string name = key.as<std::string>();
   const ConfigOption* option = FindConfigOption(name);
   const std::string place = path + ": " + name;
-  if (option == nullptr) return InvalidArgument(place + ": there is no such setting");
+  if (option == nullptr) return InvalidArgument(place + ": there is no such setting" + SettingAdvice(name));
   if (out.contains(option)) return InvalidArgument(place + ": repeats --" + option->name);
   Given given{{}, place};
   if (value.IsScalar()) {

@@ -1,8 +1,10 @@
 #include "clients/chat/repl/commands.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
+#include <vector>
+
+#include "base/near_name.h"
 
 namespace ringside::client {
 namespace {
@@ -69,34 +71,12 @@ std::string_view Trim(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
-/// Levenshtein distance.
-size_t Distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 0; i < a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (size_t j = 0; j < b.size(); ++j) {
-      const size_t above = row[j + 1];
-      row[j + 1] = std::min({above + 1, row[j] + 1, diagonal + (a[i] == b[j] ? 0 : 1)});
-      diagonal = above;
-    }
-  }
-  return row[b.size()];
-}
-
 std::string HintFor(std::string_view word) {
-  const CommandEntry* nearest = nullptr;
-  size_t least = 3;  // beyond this distance it is not a typo
-  for (const CommandEntry& entry : kCommands) {
-    const size_t distance = Distance(word, entry.spelling);
-    if (distance < least) {
-      least = distance;
-      nearest = &entry;
-    }
-  }
+  std::vector<std::string_view> spellings;
+  for (const CommandEntry& entry : kCommands) spellings.push_back(entry.spelling);
+  const std::string_view nearest = NearName(word, spellings);
   std::string hint = "Unknown command " + std::string(word) + ".";
-  if (nearest != nullptr) hint += std::string(" Did you mean ") + nearest->spelling + "?";
+  if (!nearest.empty()) hint += " Did you mean " + std::string(nearest) + "?";
   return hint + " /help lists the commands; start with // to send a message that starts with a slash.";
 }
 
