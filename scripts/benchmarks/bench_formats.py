@@ -1,6 +1,6 @@
-"""Runs engine_bench and llama.cpp in turn on one model's weights in several formats, and prints a table of both.
+"""Runs engine_bench and llama.cpp in turn on files of random weights in several formats, and prints a table of both.
 
-Needs a Python with llama-cpp-python, whose quantizer derives the files from a float16 one with random weights.
+Needs a Python with llama-cpp-python and numpy.
 """
 import argparse
 import statistics
@@ -9,31 +9,20 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-import llama_cpp
-
 from bench import run
 
 HERE = Path(__file__).resolve().parent
-FORMATS = {"Q4_K_M": llama_cpp.LLAMA_FTYPE_MOSTLY_Q4_K_M, "Q8_0": llama_cpp.LLAMA_FTYPE_MOSTLY_Q8_0,
-           "Q6_K": llama_cpp.LLAMA_FTYPE_MOSTLY_Q6_K, "IQ4_NL": llama_cpp.LLAMA_FTYPE_MOSTLY_IQ4_NL, "F16": None}
+FORMATS = "Q4_K_M,Q8_0,Q6_K,IQ4_NL,F16"
 
 
-def file_of(folder, name):
-    path = folder / f"{name}.gguf"
-    if path.exists():
-        return path
-    part = path.with_suffix(".part")
-    print(f"making {path}", file=sys.stderr, flush=True)
-    if FORMATS[name] is None:
+def file_of(folder, shape, name):
+    path = folder / f"{shape}-{name}.gguf"
+    if not path.exists():
+        part = path.with_suffix(".part")
+        print(f"making {path}", file=sys.stderr, flush=True)
         maker = HERE.parents[1] / "tools" / "bench" / "make_random_gguf.py"
-        subprocess.run([sys.executable, maker, "llama-1b", "F16", part], check=True)
-    else:
-        how = llama_cpp.llama_model_quantize_default_params()
-        how.ftype = FORMATS[name]
-        plain = file_of(folder, "F16")
-        if llama_cpp.llama_model_quantize(str(plain).encode(), str(part).encode(), how):
-            raise SystemExit(f"llama.cpp could not make {path}")
-    part.rename(path)
+        subprocess.run([sys.executable, maker, shape, name, part], check=True)
+        part.rename(path)
     return path
 
 
@@ -41,7 +30,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--engine", required=True, help="the engine_bench binary")
     parser.add_argument("--folder", type=Path, required=True, help="folder of the model files")
-    parser.add_argument("--formats", default=",".join(FORMATS))
+    parser.add_argument("--shape", default="llama-1b", help="of tools/bench/random_shapes.py")
+    parser.add_argument("--formats", default=FORMATS)
     parser.add_argument("--threads", default="2")
     parser.add_argument("--contexts", default="16,1024")
     parser.add_argument("--rounds", type=int, default=3)
@@ -53,7 +43,7 @@ def main():
     for number in range(options.rounds):
         for name in names:
             print(f"round {number + 1} of {options.rounds}, {name}", file=sys.stderr, flush=True)
-            arguments = ["--model", str(file_of(options.folder, name)), "--threads", options.threads, "--contexts",
+            arguments = ["--model", str(file_of(options.folder, options.shape, name)), "--threads", options.threads, "--contexts",
                          options.contexts, "--decode", "32", "--repeats", "2"]
             for row in run([options.engine, *arguments]):
                 if row["name"] == "read_bandwidth":
@@ -67,7 +57,7 @@ def main():
     print("| tokens/s, Ringside / llama.cpp | GB | " + " | ".join(f"{kind}, {size}" for kind, size in columns) + " |")
     print("| --- |" + " --- |" * (len(columns) + 1))
     for name in names:
-        cells = [f"{file_of(options.folder, name).stat().st_size / 1e9:.2f}"]
+        cells = [f"{file_of(options.folder, options.shape, name).stat().st_size / 1e9:.2f}"]
         for column in columns:
             ours, peers = (statistics.median(side) for side in rates[name, *column])
             cells.append(f"{ours:.1f} / {peers:.1f}: {ours / peers:.2f}x")
