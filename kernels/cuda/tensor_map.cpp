@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "kernels/cuda/cuda_check.h"
+#include "kernels/kv_shape.h"
 
 namespace ringside::cuda {
 namespace {
@@ -57,6 +58,13 @@ CUtensorMap MapKeyTiles(const void* memory, int64_t bytes, int dims) {
   const auto n = static_cast<cuuint64_t>(dims), half = n * 32;
   return Encode<4>(DType::kBF16, memory, {16, 8, n / 8, static_cast<cuuint64_t>(bytes) / half}, {32, 256, half},
                    {16, 8, static_cast<cuuint32_t>(dims / 8), 1}, CU_TENSOR_MAP_SWIZZLE_32B);
+}
+
+CUtensorMap MapLatentTiles(const void* memory, int64_t bytes, int dims) {
+  const auto n = static_cast<cuuint64_t>(dims);
+  return Encode<4>(DType::kBF16, memory,
+                   {kBoxColumns, n / kBoxColumns, KvShape::kTile, static_cast<cuuint64_t>(bytes / kLatentUnit)},
+                   {kBoxColumns * 2, n * 2, kLatentUnit}, {kBoxColumns, 1, KvShape::kTile, 1});
 }
 
 CUtensorMap MapValueTiles(const void* memory, int64_t bytes, int dims) {

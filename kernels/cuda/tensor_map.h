@@ -28,5 +28,9 @@ CUtensorMap MapGateUp(DType dtype, const void* data, int64_t rows, int64_t cols,
 /// (0, group of 64 dimensions, 0, half tile) for values.
 CUtensorMap MapKeyTiles(const void* memory, int64_t bytes, int dims);
 CUtensorMap MapValueTiles(const void* memory, int64_t bytes, int dims);
+/// As above, for tiles [16][dims] that are stored token by token. A box is 64 dimensions of a tile's keys [16][64];
+/// coordinates are (0, group of 64 dimensions, 0, byte offset of the tile / kLatentUnit).
+constexpr int64_t kLatentUnit = 256;
+CUtensorMap MapLatentTiles(const void* memory, int64_t bytes, int dims);
 
 }  // namespace ringside::cuda
