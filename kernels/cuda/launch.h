@@ -170,12 +170,13 @@ void LaunchReduceSplits(const Launcher& on, const AttentionPlan& plan, const Sta
 int32_t WgmmaAttentionQueries(DType cache, int64_t head_dim, int64_t queries, int64_t keys);
 void LaunchWgmmaAttention(const Launcher& on, const AttentionPlan& plan);
 int ResidentWgmmaTiles(const AttentionPlan& plan, int splits);
-/// Queries per tile of the kernel for multi-head latent attention; 0 if this program has none for the plan's sizes.
-int32_t LatentAttentionQueries(const AttentionPlan& plan);
+/// Queries per tile of the kernel for wide heads (latent attention, and heads of 512 dimensions); 0 if there is none
+/// for the plan's sizes.
+int32_t WideAttentionQueries(const AttentionPlan& plan);
 /// Bytes of plan.partial per split of a tile of heads.
-int64_t LatentPartialBytes(const AttentionPlan& plan);
+int64_t WidePartialBytes(const AttentionPlan& plan);
 /// `partial_bytes`: room at plan.partial.
-void LaunchLatentAttention(const Launcher& on, const AttentionPlan& plan, int64_t partial_bytes);
+void LaunchWideAttention(const Launcher& on, const AttentionPlan& plan, int64_t partial_bytes);
 /// Reference kernel: any head size, any element type, slow.
 void LaunchReferenceAttention(const Launcher& on, const AttentionPlan& plan);
 

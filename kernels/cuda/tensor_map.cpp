@@ -7,7 +7,6 @@
 
 #include "base/check.h"
 #include "kernels/cuda/cuda_check.h"
-#include "kernels/kv_shape.h"
 
 namespace ringside::cuda {
 namespace {
@@ -54,24 +53,38 @@ CUtensorMap MapGateUp(DType dtype, const void* data, int64_t rows, int64_t cols,
                    {kBoxColumns, 8, 2, static_cast<cuuint32_t>(box_rows / 16)});
 }
 
-CUtensorMap MapKeyTiles(const void* memory, int64_t bytes, int dims) {
-  const auto n = static_cast<cuuint64_t>(dims), half = n * 32;
-  return Encode<4>(DType::kBF16, memory, {16, 8, n / 8, static_cast<cuuint64_t>(bytes) / half}, {32, 256, half},
-                   {16, 8, static_cast<cuuint32_t>(dims / 8), 1}, CU_TENSOR_MAP_SWIZZLE_32B);
+namespace {
+
+CUtensorMap MapKeys(const void* memory, int64_t bytes, int dims, int64_t unit) {
+  const auto n = static_cast<cuuint64_t>(dims);
+  return Encode<4>(DType::kBF16, memory, {16, 8, n / 8, static_cast<cuuint64_t>(bytes / unit)},
+                   {32, 256, static_cast<cuuint64_t>(unit)}, {16, 8, static_cast<cuuint32_t>(dims / 8), 1},
+                   CU_TENSOR_MAP_SWIZZLE_32B);
 }
 
-CUtensorMap MapLatentTiles(const void* memory, int64_t bytes, int dims) {
+CUtensorMap MapValues(const void* memory, int64_t bytes, int dims, int64_t unit) {
   const auto n = static_cast<cuuint64_t>(dims);
-  return Encode<4>(DType::kBF16, memory,
-                   {kBoxColumns, n / kBoxColumns, KvShape::kTile, static_cast<cuuint64_t>(bytes / kLatentUnit)},
-                   {kBoxColumns * 2, n * 2, kLatentUnit}, {kBoxColumns, 1, KvShape::kTile, 1});
+  return Encode<4>(DType::kBF16, memory, {kBoxColumns, n / kBoxColumns, 16, static_cast<cuuint64_t>(bytes / unit)},
+                   {kBoxColumns * 2, n * 2, static_cast<cuuint64_t>(unit)}, {kBoxColumns, 1, 16, 1});
+}
+
+}  // namespace
+
+CUtensorMap MapKeyTiles(const void* memory, int64_t bytes, int dims) {
+  return MapKeys(memory, bytes, dims, int64_t{dims} * 32);
 }
 
 CUtensorMap MapValueTiles(const void* memory, int64_t bytes, int dims) {
   CHECK(dims == 64 || dims == 128);
-  const auto n = static_cast<cuuint64_t>(dims), half = n * 32;
-  return Encode<4>(DType::kBF16, memory, {kBoxColumns, n / kBoxColumns, 16, static_cast<cuuint64_t>(bytes) / half},
-                   {kBoxColumns * 2, n * 2, half}, {kBoxColumns, 1, 16, 1});
+  return MapValues(memory, bytes, dims, int64_t{dims} * 32);
+}
+
+CUtensorMap MapWideKeys(const void* memory, int64_t bytes, int dims) {
+  return MapKeys(memory, bytes, dims, kWideUnitBytes);
+}
+
+CUtensorMap MapWideValues(const void* memory, int64_t bytes, int dims) {
+  return MapValues(memory, bytes, dims, kWideUnitBytes);
 }
 
 }  // namespace ringside::cuda

@@ -28,9 +28,10 @@ CUtensorMap MapGateUp(DType dtype, const void* data, int64_t rows, int64_t cols,
 /// (0, group of 64 dimensions, 0, half tile) for values.
 CUtensorMap MapKeyTiles(const void* memory, int64_t bytes, int dims);
 CUtensorMap MapValueTiles(const void* memory, int64_t bytes, int dims);
-/// As above, for tiles [16][dims] that are stored token by token. A box is 64 dimensions of a tile's keys [16][64];
-/// coordinates are (0, group of 64 dimensions, 0, byte offset of the tile / kLatentUnit).
-constexpr int64_t kLatentUnit = 256;
-CUtensorMap MapLatentTiles(const void* memory, int64_t bytes, int dims);
+/// As above, for wide heads (attention_wide.cuh), at offsets that are multiples of kWideUnitBytes: the last coordinate
+/// is the offset of the keys, or of the values, in this unit. Keys that are stored token by token are mapped as values.
+constexpr int64_t kWideUnitBytes = 256;
+CUtensorMap MapWideKeys(const void* memory, int64_t bytes, int dims);
+CUtensorMap MapWideValues(const void* memory, int64_t bytes, int dims);
 
 }  // namespace ringside::cuda

@@ -16,8 +16,8 @@ constexpr int64_t kChunkQueries = 128;
 // Least key tiles (of 16 keys) per split; with fewer, reducing the splits costs more than it saves.
 constexpr int64_t kMinSplitTiles = 8, kMinChunkSplitTiles = 32;
 
-// Of multi-head latent attention: key tiles per unit, and units per split with a fixed order.
-constexpr int64_t kLatentUnitTiles = 4, kLatentSplitUnits = 16;
+// Of wide heads: key tiles per unit, and units per split with a fixed order.
+constexpr int64_t kWideUnitTiles = 4, kWideSplitUnits = 16;
 
 /// The largest divisor of the heads of a group whose queries fit in a tile of `queries`.
 int64_t TileHeads(int64_t group, int64_t queries) {
@@ -165,16 +165,14 @@ bool HasTraits(const AttentionArgs& args) {
          (args.seen == VisibleKeys::kPinned && !HasQueriesOnly(args));
 }
 
-/// The kernel for latent attention addresses the memory of all slabs in units.
-void CheckLatentSlabs(const AttentionArgs& args, const DeviceMemory::Range& range) {
-  CHECK_LE(static_cast<int64_t>(range.bytes) / kLatentUnit, int64_t{INT32_MAX});
-  CHECK_EQ(args.shape.tile_bytes() % kLatentUnit, 0);
-  CHECK_EQ(args.shape.TileOffset(args.layer, 0, 0) % kLatentUnit, 0);
+/// The kernel for wide heads addresses the memory of all slabs in units.
+void CheckWideSlabs(const AttentionArgs& args, const DeviceMemory::Range& range) {
+  CHECK_LE(static_cast<int64_t>(range.bytes) / kWideUnitBytes, int64_t{INT32_MAX});
   for (const AttentionSegment& s : args.segments) {
     for (const void* slab : {HistoryOf(s), static_cast<const void*>(s.slab)}) {
       const auto* at = static_cast<const std::byte*>(slab);
       CHECK(at >= range.begin && at < range.begin + range.bytes);
-      CHECK_EQ((at - range.begin) % kLatentUnit, 0);
+      CHECK_EQ((at - range.begin) % kWideUnitBytes, 0);
     }
   }
 }
@@ -191,21 +189,22 @@ int32_t WgmmaQueries(const AttentionArgs& args, int64_t window, int64_t tile_hea
   return WgmmaAttentionQueries(args.shape.dtype, args.shape.Layer(args.layer).head_dim, rows * tile_heads, keys);
 }
 
-/// Queries per tile of the kernel for latent attention, or 0 if it does not apply.
-int32_t LatentQueries(const Launcher& on, const AttentionArgs& args) {
+/// Queries per tile of the kernel for wide heads, or 0 if it does not apply.
+int32_t WideQueries(const Launcher& on, const AttentionArgs& args) {
   const auto allows_vectors = [](const Tensor& x) {
     return x.dtype != DType::kF32 && x.stride % 8 == 0 && reinterpret_cast<uintptr_t>(x.data) % 16 == 0;
   };
   const bool usual = args.seen == VisibleKeys::kBefore && args.heads > 0 && args.qkv.dtype == args.out.dtype;
   if (!on.wgmma || !usual || HasTraits(args) || args.scores.window > 0) return 0;
   if (!allows_vectors(args.qkv) || !allows_vectors(args.out)) return 0;
-  return LatentAttentionQueries(PlanOf(args, 1));
+  const KvShape& shape = args.shape;
+  if (shape.tile_bytes() % kWideUnitBytes != 0 || shape.TileOffset(args.layer, 0, 0) % kWideUnitBytes != 0) return 0;
+  return WideAttentionQueries(PlanOf(args, 1));
 }
 
-/// The most splits of a tile of latent attention with a fixed order, rounded to keep the number of distinct graphs
-/// small.
-int32_t FixedLatentSplits(const CutRows& cut) {
-  constexpr int64_t kTiles = kLatentUnitTiles * kLatentSplitUnits;
+/// The most splits of a tile of wide heads with a fixed order, rounded to keep the number of distinct graphs small.
+int32_t FixedWideSplits(const CutRows& cut) {
+  constexpr int64_t kTiles = kWideUnitTiles * kWideSplitUnits;
   int64_t most = 1;
   for (const StagedTile& tile : cut.tiles) {
     const int64_t pinned = (tile.pinned_tiles + kTiles - 1) / kTiles,
@@ -233,9 +232,9 @@ int32_t ChooseSplits(const Launcher& on, const AttentionPlan& plan, bool chunk, 
 
 /// As many splits as fill the device, each of at least one unit of keys. Fewer keys have a power of two of splits,
 /// which keeps the number of distinct graphs small.
-int32_t ChooseLatentSplits(const Launcher& on, const AttentionPlan& plan, int64_t max_key_tiles) {
+int32_t ChooseWideSplits(const Launcher& on, const AttentionPlan& plan, int64_t max_key_tiles) {
   const int64_t items = int64_t{plan.tile_count} * (plan.heads / plan.tile_heads);
-  const auto units = static_cast<uint64_t>(max_key_tiles / kLatentUnitTiles + 1);
+  const auto units = static_cast<uint64_t>(max_key_tiles / kWideUnitTiles + 1);
   const int64_t most =
       std::min<int64_t>(on.multiprocessors / std::max<int64_t>(items, 1), static_cast<int64_t>(std::bit_floor(units)));
   return static_cast<int32_t>(std::max<int64_t>(most, 1));
@@ -266,7 +265,7 @@ AttentionPlan AttentionStaging::StageSegments(const AttentionArgs& args, const P
   plan.window = static_cast<int32_t>(window);
   // With a fixed order only the layer may select the kernel, not the rows that share the step.
   const bool traits = layers.traits || (window > 0 && (fixed_order_ || SplitsPinned(args, window)));
-  plan.traits = traits ? 1 : 0, plan.latent_queries = layers.latent_queries;
+  plan.traits = traits ? 1 : 0, plan.wide_queries = layers.wide_queries;
   const auto await = [&](const void* slab, int64_t tokens, int64_t pinned) {
     memory_->Await(slab, static_cast<size_t>(args.shape.HeldBytes(tokens, pinned)));
   };
@@ -291,13 +290,13 @@ AttentionPlan AttentionStaging::StageSegments(const AttentionArgs& args, const P
       CHECK_EQ((slab - range.begin) % plan.half_tile_bytes, 0);
     }
   }
-  if (plan.latent_queries > 0) CheckLatentSlabs(args, range);
-  const bool latent = plan.latent_queries > 0;
-  const int64_t tile_rows = (latent ? plan.latent_queries : kTileQueries) / tile_heads;
-  const int64_t chunk_rows = latent                   ? 0
+  if (plan.wide_queries > 0) CheckWideSlabs(args, range);
+  const bool wide = plan.wide_queries > 0;
+  const int64_t tile_rows = (wide ? plan.wide_queries : kTileQueries) / tile_heads;
+  const int64_t chunk_rows = wide                     ? 0
                              : plan.wgmma_queries > 0 ? plan.wgmma_queries / tile_heads
                                                       : kChunkQueries / kTileQueries * tile_rows;
-  const CutRows cut = Cut(args, window, tile_rows, chunk_rows, fixed_order_ && !latent);
+  const CutRows cut = Cut(args, window, tile_rows, chunk_rows, fixed_order_ && !wide);
   const RopeAngles& from = args.angles;
   // One allocation: a rewind of the staging buffer must not happen between its parts.
   const size_t row_bytes = (cut.rows.size() * sizeof(StagedRow) + 15) / 16 * 16,
@@ -328,10 +327,10 @@ AttentionPlan AttentionStaging::StageSegments(const AttentionArgs& args, const P
   const bool tiled = HasTiledAttention(plan);
   const bool stores = tiled && args.heads > 0 && args.seen != VisibleKeys::kPinned && plan.queries_only == 0;
   plan.stores = cut.single && stores ? 1 : 0;
-  if (latent) {
-    plan.split_units = fixed_order_ ? kLatentSplitUnits : 0;
+  if (wide) {
+    plan.split_units = fixed_order_ ? kWideSplitUnits : 0;
     plan.splits =
-        fixed_order_ ? FixedLatentSplits(cut) : ChooseLatentSplits(recorder_->launcher(), plan, cut.max_key_tiles[0]);
+        fixed_order_ ? FixedWideSplits(cut) : ChooseWideSplits(recorder_->launcher(), plan, cut.max_key_tiles[0]);
   }
   // Otherwise a fixed order excludes splits: their number depends on the other rows of the step.
   if (tiled && args.heads > 0 && !fixed_order_) {
@@ -354,12 +353,12 @@ AttentionPlan AttentionStaging::PlanFor(const AttentionArgs& args) {
   const bool narrows = scores.window > 0 && (fixed_order_ || farthest >= scores.window);
   const bool rotates = args.pairs != RopePairs::kNone && args.rotary > 0;
   const KvLayer sizes = args.shape.Layer(args.layer);
-  const int32_t latent_queries = LatentQueries(recorder_->launcher(), args);
+  const int32_t wide_queries = WideQueries(recorder_->launcher(), args);
   const PlanKey wanted{
       .heads = args.heads,
       .sizes = sizes,
-      .latent_queries = latent_queries,
-      .tile_heads = TileHeads(args.heads / sizes.kv_heads, std::max<int64_t>(latent_queries, kTileQueries)),
+      .wide_queries = wide_queries,
+      .tile_heads = TileHeads(args.heads / sizes.kv_heads, std::max<int64_t>(wide_queries, kTileQueries)),
       .window = narrows ? scores.window : 0,
       .traits = HasTraits(args),
       .seen = args.seen,

@@ -31,7 +31,7 @@ class AttentionStaging {
   struct PlanKey {
     int64_t heads = 0;
     KvLayer sizes;
-    int32_t latent_queries = 0;
+    int32_t wide_queries = 0;
     int64_t tile_heads = 0;
     int64_t window = 0;   // 0: no key is masked by a window
     bool traits = false;  // soft cap, slopes, sinks or biases are used, or the rows are an encoder's

@@ -394,8 +394,8 @@ void StepRunner::RunAttention(const AttentionPlan& plan) {
   if (plan.heads == 0) return;
   AttentionPlan with_scratch = plan;
   with_scratch.partial = static_cast<float*>(scratch_);
-  if (plan.latent_queries > 0) {
-    return LaunchLatentAttention(on_, with_scratch, static_cast<int64_t>(scratch_bytes_));
+  if (plan.wide_queries > 0) {
+    return LaunchWideAttention(on_, with_scratch, static_cast<int64_t>(scratch_bytes_));
   }
   if (!HasTiledAttention(plan)) return LaunchReferenceAttention(on_, plan);
   if (plan.chunk_count > 0 && plan.wgmma_queries > 0) LaunchWgmmaAttention(on_, plan);

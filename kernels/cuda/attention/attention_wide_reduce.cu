@@ -1,17 +1,17 @@
-// Launches multi-head latent attention (attention_latent.cuh) and reduces its splits. A block reduces 128 dimensions of
+// Launches attention with wide heads (attention_wide.cuh) and reduces its splits. A block reduces 128 dimensions of
 // one query: each warp every eighth split, in order, then the warps in order. With a fixed order a split's warp depends
 // on the position of its keys alone, and splits in which a row sees no key are skipped.
 #include <algorithm>
 
-#include "kernels/cuda/attention/latent_splits.cuh"
+#include "kernels/cuda/attention/wide_splits.cuh"
 #include "kernels/cuda/launch.cuh"
 
 namespace ringside::cuda {
 
-void LaunchLatentF16(const Launcher& on, const AttentionPlan& plan, int splits, int first,
-                     int64_t count);  // attention_latent_f16.cu
-void LaunchLatentBf16(const Launcher& on, const AttentionPlan& plan, int splits, int first,
-                      int64_t count);  // attention_latent_bf16.cu
+void LaunchWideF16(const Launcher& on, const AttentionPlan& plan, int splits, int first,
+                   int64_t count);  // attention_wide_f16.cu
+void LaunchWideBf16(const Launcher& on, const AttentionPlan& plan, int splits, int first,
+                    int64_t count);  // attention_wide_bf16.cu
 
 namespace {
 
@@ -49,7 +49,7 @@ __device__ __forceinline__ void AddSplits(const float* sums, const float* stats,
 
 /// Blocks: [query and 128 dimensions, head tile, tile from `first_tile` on].
 template <int kValues>
-__global__ void __launch_bounds__(kBlockThreads) ReduceLatentKernel(AttentionPlan a, int first_tile, int blocks) {
+__global__ void __launch_bounds__(kBlockThreads) ReduceWideKernel(AttentionPlan a, int first_tile, int blocks) {
   __shared__ float sums[kWarps][kDims], totals[kWarps], maxima[kWarps];
   BeginDependentKernel();
   constexpr int kSlices = kValues / kDims;
@@ -57,10 +57,10 @@ __global__ void __launch_bounds__(kBlockThreads) ReduceLatentKernel(AttentionPla
             lane = threadIdx.x % 32;
   const StagedTile tile = a.tiles[first_tile + blockIdx.z];
   if (m >= tile.rows * a.tile_heads) return;
-  const LatentSplits splits(a, tile, LatentUnits(tile), blocks);
-  constexpr int64_t kStride = kLatentQueries * (kValues + 2);
-  const float* partial = LatentPartialAt<kValues>(a, blockIdx.z, blockIdx.y, gridDim.y, 0, blocks);
-  const float* stats = partial + kLatentQueries * kValues + 2 * m;
+  const WideSplits splits(a, tile, WideUnits(tile), blocks);
+  constexpr int64_t kStride = kWideQueries * (kValues + 2);
+  const float* partial = WidePartialAt<kValues>(a, blockIdx.z, blockIdx.y, gridDim.y, 0, blocks);
+  const float* stats = partial + kWideQueries * kValues + 2 * m;
   float max_score = -INFINITY;
   for (int p = threadIdx.x; p < splits.count; p += kBlockThreads) max_score = fmaxf(max_score, stats[p * kStride]);
   for (int step = 16; step > 0; step /= 2) max_score = fmaxf(max_score, __shfl_xor_sync(0xffffffffu, max_score, step));
@@ -89,29 +89,31 @@ __global__ void __launch_bounds__(kBlockThreads) ReduceLatentKernel(AttentionPla
 
 }  // namespace
 
-int32_t LatentAttentionQueries(const AttentionPlan& plan) {
-  const bool size = (plan.head_dim == 576 && plan.value_dim == 512) || (plan.head_dim == 320 && plan.value_dim == 256);
+int32_t WideAttentionQueries(const AttentionPlan& plan) {
+  const bool latent =
+      (plan.head_dim == 576 && plan.value_dim == 512) || (plan.head_dim == 320 && plan.value_dim == 256);
+  const bool size = plan.latent != 0 ? latent && plan.kv_heads == 1 : plan.head_dim == 512;
   const bool type = plan.cache == DType::kF16 || plan.cache == DType::kBF16;
-  return plan.latent != 0 && plan.kv_heads == 1 && size && type ? kLatentQueries : 0;
+  return size && type ? kWideQueries : 0;
 }
 
-int64_t LatentPartialBytes(const AttentionPlan& plan) {
-  return int64_t{kLatentQueries} * (plan.value_dim + 2) * static_cast<int64_t>(sizeof(float));
+int64_t WidePartialBytes(const AttentionPlan& plan) {
+  return int64_t{kWideQueries} * (plan.value_dim + 2) * static_cast<int64_t>(sizeof(float));
 }
 
-void LaunchLatentAttention(const Launcher& on, const AttentionPlan& plan, int64_t partial_bytes) {
+void LaunchWideAttention(const Launcher& on, const AttentionPlan& plan, int64_t partial_bytes) {
   const int splits = plan.splits, head_tiles = plan.heads / plan.tile_heads;
   const bool partial = plan.split_units > 0 || splits > 1;
-  const int64_t tile_bytes = LatentPartialBytes(plan) * splits * head_tiles;
+  const int64_t tile_bytes = WidePartialBytes(plan) * splits * head_tiles;
   const int64_t at_once = partial ? partial_bytes / tile_bytes : plan.tile_count;
   CHECK_GT(at_once, 0);
   for (int first = 0; first < plan.tile_count; first += static_cast<int>(at_once)) {
     const int64_t count = std::min<int64_t>(at_once, plan.tile_count - first);
-    plan.cache == DType::kF16 ? LaunchLatentF16(on, plan, splits, first, count)
-                              : LaunchLatentBf16(on, plan, splits, first, count);
+    plan.cache == DType::kF16 ? LaunchWideF16(on, plan, splits, first, count)
+                              : LaunchWideBf16(on, plan, splits, first, count);
     if (!partial) continue;
-    Launch(on, plan.value_dim == 512 ? ReduceLatentKernel<512> : ReduceLatentKernel<256>,
-           Grid(kLatentQueries * (plan.value_dim / kDims), head_tiles, count), kBlockThreads, 0, plan, first, splits);
+    Launch(on, plan.value_dim == 512 ? ReduceWideKernel<512> : ReduceWideKernel<256>,
+           Grid(kWideQueries * (plan.value_dim / kDims), head_tiles, count), kBlockThreads, 0, plan, first, splits);
   }
 }
 
