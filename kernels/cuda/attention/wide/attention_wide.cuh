@@ -15,8 +15,8 @@
 
 #include "kernels/cuda/attention/wgmma_results.cuh"
 #include "kernels/cuda/attention/wgmma_softmax.cuh"
-#include "kernels/cuda/attention/wide_keys.cuh"
-#include "kernels/cuda/attention/wide_products.cuh"
+#include "kernels/cuda/attention/wide/wide_keys.cuh"
+#include "kernels/cuda/attention/wide/wide_products.cuh"
 #include "kernels/cuda/launch.cuh"
 
 namespace ringside::cuda {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/cuda/attention/wgmma_keys.cuh"
-#include "kernels/cuda/attention/wide_splits.cuh"
+#include "kernels/cuda/attention/wide/wide_splits.cuh"
 
 namespace ringside::cuda {
 

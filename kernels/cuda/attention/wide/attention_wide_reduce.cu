@@ -3,7 +3,7 @@
 // on the position of its keys alone, and splits in which a row sees no key are skipped.
 #include <algorithm>
 
-#include "kernels/cuda/attention/wide_splits.cuh"
+#include "kernels/cuda/attention/wide/wide_splits.cuh"
 #include "kernels/cuda/launch.cuh"
 
 namespace ringside::cuda {

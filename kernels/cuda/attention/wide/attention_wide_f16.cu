@@ -1,5 +1,5 @@
 // The kernels of attention_wide.cuh for float16 caches.
-#include "kernels/cuda/attention/attention_wide.cuh"
+#include "kernels/cuda/attention/wide/attention_wide.cuh"
 
 namespace ringside::cuda {
 
