@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "kernels/attention_checks.h"
@@ -195,6 +196,7 @@ int32_t WideQueries(const Launcher& on, const AttentionArgs& args) {
     return x.dtype != DType::kF32 && x.stride % 8 == 0 && reinterpret_cast<uintptr_t>(x.data) % 16 == 0;
   };
   const bool usual = args.seen == VisibleKeys::kBefore && args.heads > 0 && args.qkv.dtype == args.out.dtype;
+  if (args.query_weights != nullptr || args.query_scales != nullptr || args.scores.chunked) return 0;
   if (!on.wgmma || !usual || HasTraits(args) || args.scores.window > 0) return 0;
   if (!allows_vectors(args.qkv) || !allows_vectors(args.out)) return 0;
   const KvShape& shape = args.shape;
@@ -230,14 +232,20 @@ int32_t ChooseSplits(const Launcher& on, const AttentionPlan& plan, bool chunk, 
   return splits;
 }
 
-/// As many splits as fill the device, each of at least one unit of keys. Fewer keys have a power of two of splits,
-/// which keeps the number of distinct graphs small.
+/// The number of splits with the shortest time: waves of blocks, each the time of its units and of about three more for
+/// its queries and sums. Rounds the number of keys to a power of two, which keeps the number of distinct graphs small.
 int32_t ChooseWideSplits(const Launcher& on, const AttentionPlan& plan, int64_t max_key_tiles) {
-  const int64_t items = int64_t{plan.tile_count} * (plan.heads / plan.tile_heads);
-  const auto units = static_cast<uint64_t>(max_key_tiles / kWideUnitTiles + 1);
-  const int64_t most =
-      std::min<int64_t>(on.multiprocessors / std::max<int64_t>(items, 1), static_cast<int64_t>(std::bit_floor(units)));
-  return static_cast<int32_t>(std::max<int64_t>(most, 1));
+  constexpr int64_t kFixedUnits = 3, kMaxPartialBytes = int64_t{96} << 20;
+  const int64_t items = std::max<int64_t>(int64_t{plan.tile_count} * (plan.heads / plan.tile_heads), 1);
+  const auto units = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(max_key_tiles / kWideUnitTiles + 1)));
+  int64_t best = 1, least = std::numeric_limits<int64_t>::max();
+  for (int64_t splits = 1; splits <= std::min<int64_t>(units, on.multiprocessors); ++splits) {
+    if (splits > 1 && items * splits * WidePartialBytes(plan) > kMaxPartialBytes) break;
+    const int64_t waves = (items * splits + on.multiprocessors - 1) / on.multiprocessors,
+                  time = waves * ((units + splits - 1) / splits + kFixedUnits);
+    if (time <= least) least = time, best = splits;
+  }
+  return static_cast<int32_t>(best);
 }
 
 /// Whether the blocks need more than one wave; then two half-size blocks share an SM.
