@@ -62,12 +62,6 @@ CUtensorMap MapKeys(const void* memory, int64_t bytes, int dims, int64_t unit) {
                    CU_TENSOR_MAP_SWIZZLE_32B);
 }
 
-CUtensorMap MapValues(const void* memory, int64_t bytes, int dims, int64_t unit) {
-  const auto n = static_cast<cuuint64_t>(dims);
-  return Encode<4>(DType::kBF16, memory, {kBoxColumns, n / kBoxColumns, 16, static_cast<cuuint64_t>(bytes / unit)},
-                   {kBoxColumns * 2, n * 2, static_cast<cuuint64_t>(unit)}, {kBoxColumns, 1, 16, 1});
-}
-
 }  // namespace
 
 CUtensorMap MapKeyTiles(const void* memory, int64_t bytes, int dims) {
@@ -76,7 +70,9 @@ CUtensorMap MapKeyTiles(const void* memory, int64_t bytes, int dims) {
 
 CUtensorMap MapValueTiles(const void* memory, int64_t bytes, int dims) {
   CHECK(dims == 64 || dims == 128);
-  return MapValues(memory, bytes, dims, int64_t{dims} * 32);
+  const auto n = static_cast<cuuint64_t>(dims), half = n * 32;
+  return Encode<4>(DType::kBF16, memory, {kBoxColumns, n / kBoxColumns, 16, static_cast<cuuint64_t>(bytes) / half},
+                   {kBoxColumns * 2, n * 2, half}, {kBoxColumns, 1, 16, 1});
 }
 
 CUtensorMap MapWideKeys(const void* memory, int64_t bytes, int dims) {
@@ -84,7 +80,10 @@ CUtensorMap MapWideKeys(const void* memory, int64_t bytes, int dims) {
 }
 
 CUtensorMap MapWideValues(const void* memory, int64_t bytes, int dims) {
-  return MapValues(memory, bytes, dims, kWideUnitBytes);
+  static_assert(kWideUnitBytes == kWideUnitBoxes * kBoxColumns * 2);
+  const auto n = static_cast<cuuint64_t>(dims), boxes = static_cast<cuuint64_t>(bytes / (kBoxColumns * 2));
+  return Encode<4>(DType::kBF16, memory, {kBoxColumns, boxes, 16, 1}, {kBoxColumns * 2, n * 2, n * 32},
+                   {kBoxColumns, 1, 16, 1});
 }
 
 }  // namespace ringside::cuda

@@ -168,7 +168,7 @@ bool HasTraits(const AttentionArgs& args) {
 
 /// The kernel for wide heads addresses the memory of all slabs in units.
 void CheckWideSlabs(const AttentionArgs& args, const DeviceMemory::Range& range) {
-  CHECK_LE(static_cast<int64_t>(range.bytes) / kWideUnitBytes, int64_t{INT32_MAX});
+  CHECK_LE(static_cast<int64_t>(range.bytes) / kWideUnitBytes * kWideUnitBoxes, int64_t{INT32_MAX});
   for (const AttentionSegment& s : args.segments) {
     for (const void* slab : {HistoryOf(s), static_cast<const void*>(s.slab)}) {
       const auto* at = static_cast<const std::byte*>(slab);

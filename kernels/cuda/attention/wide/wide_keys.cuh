@@ -83,7 +83,8 @@ template <int kDims>
 __device__ __forceinline__ void FetchRows(int at, uint32_t to, const CUtensorMap& map, uint32_t barrier, int lane) {
   if (lane != 0) return;
   ArriveExpectTx(barrier, 16 * kDims * 2);
-  for (int box = 0; box < kDims / 64; ++box) CopyTileBox(to + box * kWideBox, map, box, at, barrier);
+  for (int box = 0; box < kDims / 64; ++box)
+    CopyTileBox(to + box * kWideBox, map, at * kWideUnitBoxes + box, 0, barrier);
 }
 
 /// Producer loop of a warp: copies tile `warp` of each of the block's units.
