@@ -16,7 +16,7 @@ void Decoder::AttendLatent(Tensor x, const LayerWeights& w, const LayerStep& ste
   if (sizes.query_rank > 0) {
     input = latent_.query_latents.Rows(backend_, x.rows).value();
     linear(x, latent.query_down, input);
-    backend_.RmsNorm(input, latent.query_norm.data(), sizes.norm_eps, input);
+    backend_.RmsNormHeads(input, 1, latent.query_norm.data(), sizes.norm_eps);
   }
   const Tensor queries = latent_.queries.Rows(backend_, x.rows).value();
   linear(input, latent.query, queries);
@@ -28,9 +28,9 @@ void Decoder::AttendLatent(Tensor x, const LayerWeights& w, const LayerStep& ste
   const Tensor absorbed = args.qkv.Columns(0, own_.heads * own_.head_dim);
   backend_.LinearHeads(
       {.x = queries, .weight = &latent.key_up, .heads = own_.heads, .carried = own_.rotary, .y = absorbed});
-  const Tensor key = args.qkv.Columns(absorbed.cols, own_.head_dim), normed = key.Columns(0, sizes.rank);
+  const Tensor key = args.qkv.Columns(absorbed.cols, own_.head_dim);
   linear(x, latent.down, key);
-  backend_.RmsNorm(normed, latent.norm.data(), sizes.norm_eps, normed);
+  backend_.RmsNormHeads(key.Columns(0, sizes.rank), 1, latent.norm.data(), sizes.norm_eps);
   backend_.Attention(args);
 
   const Tensor values = latent_.expanded.Rows(backend_, x.rows).value();

@@ -7,7 +7,7 @@
 namespace ringside::cuda {
 namespace {
 
-constexpr int64_t kMaxHeadDim = 256;
+constexpr int64_t kMaxHeadDim = 576;  // a latent of 512 and 64 rotated dimensions
 
 /// Whether every row starts at a 16-byte boundary.
 bool AllowsVectorAccess(const Tensor& x) {
@@ -32,8 +32,7 @@ void OrderAfterCopies(const AttentionArgs& args, SlabCopies* copies, StepRecorde
 void CudaBackend::Attention(const AttentionArgs& args) {
   CHECK(!IsQuantized(args.qkv.dtype) && !IsQuantized(args.out.dtype));
   CheckAttention(args, kMaxHeadDim);
-  CHECK(args.query_weights == nullptr && args.query_scales == nullptr && !args.scores.chunked && !args.stored);
-  CHECK(args.shape.latent_dim == 0 && args.shape.varied.empty());
+  CHECK(args.query_weights == nullptr && args.query_scales == nullptr && !args.scores.chunked);
   for (const AttentionSegment& s : args.segments) CHECK_LE(s.position + s.rows, int64_t{INT32_MAX});
   if (args.qkv.rows == 0) return;
   OrderAfterCopies(args, &slab_copies_, &recorder_);
@@ -45,12 +44,12 @@ void CudaBackend::Attention(const AttentionArgs& args) {
   plan.slopes = scores.slopes, plan.sinks = scores.sinks;
   plan.biases = scores.biases, plan.bias_reach = static_cast<int32_t>(scores.bias_reach);
   if (args.pairs == RopePairs::kNone || args.rotary == 0) plan.rotary = 0;  // other layers of the plan may rotate
-  plan.layer_offset = args.layer * shape.layer_tile_bytes();
-  if (HasTiledAttention(plan.cache, plan.head_dim)) CHECK(AllowsVectorAccess(args.out));
+  plan.layer_offset = shape.TileOffset(args.layer, 0, 0);
+  if (HasTiledAttention(plan)) CHECK(AllowsVectorAccess(args.out));
   CHECK(plan.wgmma_queries == 0 || AllowsVec8(plan, args.qkv));
   if (last_layer_.epoch != recorder_.submission_epoch()) last_layer_ = {.epoch = recorder_.submission_epoch()};
   plan.early = plan.stores != 0 && args.layer > last_layer_.layer && !slab_copies_.busy() ? 1 : 0;
-  last_layer_.layer = args.layer;
+  if (!args.stored) last_layer_.layer = args.layer;
   // Prefill mixed with other sequences' rows, and encoder inputs, rarely repeat a shape.
   const auto sequences = static_cast<int64_t>(args.segments.size());
   const bool encodes = args.heads == 0 || (args.seen == VisibleKeys::kPinned && plan.queries_only == 0);

@@ -384,6 +384,19 @@ void CudaBackend::RecordLinear(const LinearArgs& args, std::span<const Weight* c
   }
 }
 
+void CudaBackend::LinearHeads(const HeadsArgs& args) {
+  const Weight& w = *args.weight;
+  CheckFloat(args.x), CheckFloat(args.y);
+  CHECK(args.heads > 0 && w.rows % (args.heads * 16) == 0 && !w.order);
+  CHECK_EQ(args.x.rows, args.y.rows);
+  CHECK_EQ(args.x.cols, args.heads * (w.cols + args.carried));
+  CHECK_EQ(args.y.cols, w.rows + args.heads * args.carried);
+  StepOp op{.kind = OpKind::kLinearHeads, .x = args.x, .y = args.y, .weight_dtype = w.dtype, .heads = args.heads};
+  op.weights[0] = w.data.data(), op.outputs[0] = w.rows;
+  op.scales[0] = static_cast<const float*>(w.scales.data());
+  recorder_.Record(op, args.x.rows);
+}
+
 // ---- ranks
 
 void CudaBackend::AllReduceAdd(Tensor x, Tensor y) {

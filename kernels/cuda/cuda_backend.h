@@ -55,7 +55,15 @@ class CudaBackend final : public Backend {
   DType activation_dtype() const override { return options_.dtype; }
   DType weight_dtype() const override { return options_.quantization.value_or(options_.dtype); }
   bool has(Feature feature) const override {
-    return feature == Feature::kFp8Gemms && recorder_.runner().multiplies_in_e4m3();
+    switch (feature) {
+      case Feature::kLatentAttention:
+      case Feature::kVariedLayers:
+        return true;
+      case Feature::kFp8Gemms:
+        return recorder_.runner().multiplies_in_e4m3();
+      default:
+        return false;
+    }
   }
   std::string Describe() const override;
   std::optional<size_t> free_bytes() const override { return memory_.free_bytes(); }
@@ -77,6 +85,7 @@ class CudaBackend final : public Backend {
   void RmsNormHeads(Tensor x, int64_t heads, const float* weight, float eps) override;
   void LayerNorm(Tensor x, const float* weight, const float* bias, float eps, Tensor y) override;
   void Linear(const LinearArgs& args) override;
+  void LinearHeads(const HeadsArgs& args) override;
   void AddLowRank(const LowRankArgs& args) override;
   void Attention(const AttentionArgs& args) override;
   void MultiplyActivated(Tensor x, Activation activation, Tensor y) override;

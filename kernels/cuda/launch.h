@@ -140,6 +140,11 @@ void LaunchNormQuantize(const Launcher& on, Tensor x, const float* weight, const
 void LaunchFp8Gemm(const Launcher& on, const void* weight, const float* weight_scales, const QuantizedRows& x, Tensor y,
                    bool accumulate, const LinearTile& tile);
 
+// ---- linear/linear_heads.cu
+/// As Backend::LinearHeads: y_h = x_h W_h^T, with columns carried from x to y. The weight [heads * outputs, k] has the
+/// type of x, kF16 or kBF16.
+void LaunchLinearHeads(const Launcher& on, const void* weight, int64_t heads, int64_t outputs, Tensor x, Tensor y);
+
 // ---- linear/low_rank.cu
 /// y += the low-rank updates of the rows' adapters to a linear layer of x; the adapter matrices have this type.
 void LaunchLowRank(const Launcher& on, const LowRankPlan& plan, DType dtype, Tensor x, Tensor y);
@@ -150,8 +155,8 @@ void LaunchReferenceGemm(const Launcher& on, const void* weight, DType dtype, in
 
 // ---- attention/
 void LaunchStoreRows(const Launcher& on, const AttentionPlan& plan);
-/// Whether there is a tensor core kernel for this element type and head size.
-bool HasTiledAttention(DType cache, int64_t head_dim);
+/// Whether there is a tensor core kernel for the plan's element type and head size.
+bool HasTiledAttention(const AttentionPlan& plan);
 void LaunchTiledAttention(const Launcher& on, const AttentionPlan& plan);
 /// Number of resident row tiles (of few rows or of chunks) if the keys of each are split over `splits` blocks.
 int ResidentAttentionTiles(const Launcher& on, DType cache, int64_t head_dim, bool chunk, int splits);
@@ -165,6 +170,13 @@ void LaunchReduceSplits(const Launcher& on, const AttentionPlan& plan, const Sta
 int32_t WgmmaAttentionQueries(DType cache, int64_t head_dim, int64_t queries, int64_t keys);
 void LaunchWgmmaAttention(const Launcher& on, const AttentionPlan& plan);
 int ResidentWgmmaTiles(const AttentionPlan& plan, int splits);
+/// Queries per tile of the kernel for wide heads (latent attention, and heads of 512 dimensions); 0 if there is none
+/// for the plan's sizes.
+int32_t WideAttentionQueries(const AttentionPlan& plan);
+/// Bytes of plan.partial per split of a tile of heads.
+int64_t WidePartialBytes(const AttentionPlan& plan);
+/// `partial_bytes`: room at plan.partial.
+void LaunchWideAttention(const Launcher& on, const AttentionPlan& plan, int64_t partial_bytes);
 /// Reference kernel: any head size, any element type, slow.
 void LaunchReferenceAttention(const Launcher& on, const AttentionPlan& plan);
 

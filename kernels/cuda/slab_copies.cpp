@@ -20,7 +20,7 @@ int64_t LayersPerPart(const KvShape& shape, std::span<const SlabRun> runs) {
   return (shape.layers + parts - 1) / parts;
 }
 
-/// Copies some layers of a run that is part of a larger slab on the host.
+/// Copies some layers of a run that is part of a larger slab on the host: with ranks, whose layers do not differ.
 void CopyChunks(bool to_host, const KvShape& shape, const SlabRun& run, std::byte* slab, int64_t layer, int64_t layers,
                 cudaStream_t stream) {
   const int64_t piece = shape.layer_tile_bytes();
@@ -85,8 +85,8 @@ CopyTicket SlabCopies::Begin(bool to_host, const KvShape& shape, std::byte* slab
   const auto tile_bytes = static_cast<size_t>(shape.tile_bytes());
   for (int64_t layer = 0; layer < shape.layers; layer += copy.layers_per_event) {
     const int64_t layers = std::min(copy.layers_per_event, shape.layers - layer);
-    const int64_t offset = layer * shape.layer_tile_bytes();  // within each tile
-    const auto width = static_cast<size_t>(layers * shape.layer_tile_bytes());
+    const int64_t offset = shape.LayerOffset(layer);  // within each tile
+    const auto width = static_cast<size_t>(shape.LayerOffset(layer + layers) - offset);
     for (const SlabRun& run : runs) {
       std::byte *device = slab + run.offset + offset, *host = run.host + offset;
       const auto bytes = static_cast<size_t>(run.bytes);

@@ -53,10 +53,19 @@ CUtensorMap MapGateUp(DType dtype, const void* data, int64_t rows, int64_t cols,
                    {kBoxColumns, 8, 2, static_cast<cuuint32_t>(box_rows / 16)});
 }
 
+namespace {
+
+CUtensorMap MapKeys(const void* memory, int64_t bytes, int dims, int64_t unit) {
+  const auto n = static_cast<cuuint64_t>(dims);
+  return Encode<4>(DType::kBF16, memory, {16, 8, n / 8, static_cast<cuuint64_t>(bytes / unit)},
+                   {32, 256, static_cast<cuuint64_t>(unit)}, {16, 8, static_cast<cuuint32_t>(dims / 8), 1},
+                   CU_TENSOR_MAP_SWIZZLE_32B);
+}
+
+}  // namespace
+
 CUtensorMap MapKeyTiles(const void* memory, int64_t bytes, int dims) {
-  const auto n = static_cast<cuuint64_t>(dims), half = n * 32;
-  return Encode<4>(DType::kBF16, memory, {16, 8, n / 8, static_cast<cuuint64_t>(bytes) / half}, {32, 256, half},
-                   {16, 8, static_cast<cuuint32_t>(dims / 8), 1}, CU_TENSOR_MAP_SWIZZLE_32B);
+  return MapKeys(memory, bytes, dims, int64_t{dims} * 32);
 }
 
 CUtensorMap MapValueTiles(const void* memory, int64_t bytes, int dims) {
@@ -64,6 +73,17 @@ CUtensorMap MapValueTiles(const void* memory, int64_t bytes, int dims) {
   const auto n = static_cast<cuuint64_t>(dims), half = n * 32;
   return Encode<4>(DType::kBF16, memory, {kBoxColumns, n / kBoxColumns, 16, static_cast<cuuint64_t>(bytes) / half},
                    {kBoxColumns * 2, n * 2, half}, {kBoxColumns, 1, 16, 1});
+}
+
+CUtensorMap MapWideKeys(const void* memory, int64_t bytes, int dims) {
+  return MapKeys(memory, bytes, dims, kWideUnitBytes);
+}
+
+CUtensorMap MapWideValues(const void* memory, int64_t bytes, int dims) {
+  static_assert(kWideUnitBytes == kWideUnitBoxes * kBoxColumns * 2);
+  const auto n = static_cast<cuuint64_t>(dims), boxes = static_cast<cuuint64_t>(bytes / (kBoxColumns * 2));
+  return Encode<4>(DType::kBF16, memory, {kBoxColumns, boxes, 16, 1}, {kBoxColumns * 2, n * 2, n * 32},
+                   {kBoxColumns, 1, 16, 1});
 }
 
 }  // namespace ringside::cuda

@@ -28,5 +28,12 @@ CUtensorMap MapGateUp(DType dtype, const void* data, int64_t rows, int64_t cols,
 /// (0, group of 64 dimensions, 0, half tile) for values.
 CUtensorMap MapKeyTiles(const void* memory, int64_t bytes, int dims);
 CUtensorMap MapValueTiles(const void* memory, int64_t bytes, int dims);
+/// As above, for wide heads (attention_wide.cuh), whose tiles are at any multiples of kWideUnitBytes. Coordinates are
+/// (0, 0, 0, offset of the keys in this unit), and for values (0, offset in 128 bytes, 0, 0); 64 dimensions are 128
+/// bytes. Keys that are stored token by token are mapped as values.
+constexpr int64_t kWideUnitBytes = 256;
+constexpr int kWideUnitBoxes = 2;
+CUtensorMap MapWideKeys(const void* memory, int64_t bytes, int dims);
+CUtensorMap MapWideValues(const void* memory, int64_t bytes, int dims);
 
 }  // namespace ringside::cuda

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <random>
 
 #include "tests/kernels/devices.h"
@@ -11,9 +12,8 @@
 namespace ringside::testing {
 namespace {
 
-class DeviceSlab : public DeviceTest, public ::testing::WithParamInterface<std::string> {
+class SlabTest : public DeviceTest {
  protected:
-  void SetUp() override { Use(GetParam()); }
   static std::vector<std::byte> Noise(size_t bytes, uint32_t seed) {
     std::mt19937 random(seed);
     std::vector<std::byte> out(bytes);
@@ -31,6 +31,11 @@ class DeviceSlab : public DeviceTest, public ::testing::WithParamInterface<std::
     const int64_t first = 2 * shape.tile_bytes();
     return {{0, first, host}, {first, shape.slab_bytes() - first, host + first}};
   }
+};
+
+class DeviceSlab : public SlabTest, public ::testing::WithParamInterface<std::string> {
+ protected:
+  void SetUp() override { Use(GetParam()); }
 };
 INSTANTIATE_TEST_SUITE_P(All, DeviceSlab, ::testing::ValuesIn(DeviceNames()),
                          [](const auto& info) { return info.param; });
@@ -61,27 +66,52 @@ TEST_P(DeviceSlab, CopiesExactlyTheGivenRuns) {
   EXPECT_TRUE(backend_->status().ok());
 }
 
-TEST_P(DeviceSlab, CopiesAndAttentionOnASlabStayOrdered) {
-  // Large enough that work without a dependency runs first.
-  const KvShape shape{8, 2, 64, DType::kF16, 1, 255};
+/// Equal layers, layers that differ in their heads, and layers that store keys alone. Large enough that work without a
+/// dependency runs first.
+const KvShape kOrderedShapes[] = {
+    {8, 2, 64, DType::kF16, 1, 255},
+    {.layers = 8,
+     .kv_heads = 4,
+     .head_dim = 128,
+     .pinned_tiles = 1,
+     .ring_tiles = 255,
+     .varied = {{2, 64}, {4, 64}, {1, 128}, {2, 96}, {1, 24}, {4, 64}, {2, 64}, {2, 80}}},
+    {.layers = 8, .kv_heads = 1, .head_dim = 144, .pinned_tiles = 1, .ring_tiles = 255, .latent_dim = 128}};
+
+class DeviceSlabOfShape : public SlabTest, public ::testing::WithParamInterface<DeviceAndNumber> {
+ protected:
+  void SetUp() override { Use(std::get<0>(GetParam())); }
+};
+INSTANTIATE_TEST_SUITE_P(All, DeviceSlabOfShape,
+                         ::testing::Combine(::testing::ValuesIn(DeviceNames()),
+                                            ::testing::Range<int64_t>(0, std::ssize(kOrderedShapes))),
+                         NameOf);
+
+TEST_P(DeviceSlabOfShape, CopiesAndAttentionOnASlabStayOrdered) {
+  const KvShape& shape = kOrderedShapes[std::get<1>(GetParam())];
   const auto bytes = static_cast<size_t>(shape.slab_bytes());
   Buffer slab = std::move(backend_->Allocate(bytes).value());
-  static std::vector<std::byte> first = Noise(bytes, 1), saved(bytes);  // pinned memory is never freed
+  static std::deque<std::vector<std::byte>> pinned;  // is never freed
+  std::vector<std::byte>&first = pinned.emplace_back(Noise(bytes, 1)), &saved = pinned.emplace_back(bytes);
   std::vector<std::byte> second = Noise(bytes, 2);
   backend_->PinHost(first.data(), bytes);  // where pinning has a benefit, copies are asynchronous
   backend_->PinHost(saved.data(), bytes);
   const int64_t position = 200 * KvShape::kTile + 5, first_live = 16;
   const DType type = backend_->activation_dtype();
-  std::vector<float> values(static_cast<size_t>(8 * 64));
-  for (size_t i = 0; i < values.size(); ++i) values[i] = 0.01f * static_cast<float>(i % 37) - 0.2f;
   const auto attend = [&](int64_t layer, const Buffer& in) {
-    DeviceMatrix qkv(*backend_, type, 1, 8 * 64, values), out(*backend_, type, 1, 4 * 64, std::vector<float>(256, NAN));
+    const auto [kv_heads, head_dim] = shape.Layer(layer);
+    const int64_t heads = 2 * kv_heads, stored = (shape.latent_dim > 0 ? 1 : 2) * kv_heads,
+                  width = (heads + stored) * head_dim, columns = heads * shape.ValueDim(head_dim);
+    std::vector<float> values(static_cast<size_t>(width));
+    for (size_t i = 0; i < values.size(); ++i) values[i] = 0.01f * static_cast<float>(i % 37) - 0.2f;
+    DeviceMatrix qkv(*backend_, type, 1, width, values),
+        out(*backend_, type, 1, columns, std::vector<float>(static_cast<size_t>(columns), NAN));
     const AttentionSegment segment{0, 1, position, 16, &first_live, in.data()};
     backend_->Attention({.qkv = qkv.tensor(),
                          .out = out.tensor(),
                          .layer = layer,
                          .shape = shape,
-                         .heads = 4,
+                         .heads = heads,
                          .pairs = RopePairs::kNone,
                          .scores = {.scale = 0.125f},
                          .segments = {&segment, 1}});
@@ -101,10 +131,13 @@ TEST_P(DeviceSlab, CopiesAndAttentionOnASlabStayOrdered) {
     for (const CopyTicket ticket : {again, save, load}) backend_->WaitForCopy(ticket);
     // Except for the row that attention wrote in its layer.
     int64_t different = 0;
-    const int64_t part = shape.layer_tile_bytes();
-    for (int64_t at = 0; at < shape.slab_bytes(); at += part) {
-      if (at / part % shape.layers == layer) continue;
-      different += std::memcmp(saved.data() + at, first.data() + at, static_cast<size_t>(part)) != 0;
+    for (int64_t tile = 0; tile < shape.pinned_tiles + shape.ring_tiles; ++tile) {
+      for (int64_t other = 0; other < shape.layers; ++other) {
+        if (other == layer) continue;
+        const int64_t at = shape.TileOffset(other, tile, 0);
+        different +=
+            std::memcmp(saved.data() + at, first.data() + at, static_cast<size_t>(shape.LayerTileBytes(other))) != 0;
+      }
     }
     EXPECT_EQ(different, 0);
     EXPECT_EQ(Read(slab), second);

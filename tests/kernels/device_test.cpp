@@ -224,6 +224,48 @@ TEST_P(Device, LinearOfEveryShape) {
   }
 }
 
+// A matrix per head; carried columns are copied. Rows of every tile size, also unaligned ones.
+TEST_P(Device, LinearOfEveryHead) {
+  struct Sizes {
+    int64_t heads, outputs, inputs, carried;
+  };
+  for (const Sizes s : {Sizes{3, 32, 256, 6}, {20, 512, 192, 64}, {5, 128, 512, 0}, {2, 48, 36, 3}}) {
+    for (const DType dtype : {DType::kF32, DType::kBF16, DType::kQ8_0, DType::kQ4_K}) {
+      if (s.inputs % Traits(dtype).block_elements != 0) continue;
+      const bool grouped = GetParam() != "cpu" && cuda::BlockQuantTypeOf(dtype);
+      const RandomWeight w = grouped ? MakeBlockQuant(dtype, s.heads * s.outputs, s.inputs, 61)
+                                     : MakeRandomWeight(dtype, s.heads * s.outputs, s.inputs, 61);
+      const Weight weight = std::move(backend_->LoadWeight(w.host()).value());
+      const int64_t x_step = s.inputs + s.carried, y_step = s.outputs + s.carried;
+      for (const int64_t rows : {1, 5, 16, 17, 130}) {
+        if (s.heads == 20 && rows > 17) continue;  // the loops are slow
+        const std::vector<float> x = RandomRounded(rows * s.heads * x_step, 62);
+        DeviceMatrix in(*backend_, type_, rows, s.heads * x_step, x),
+            out(*backend_, type_, rows, s.heads * y_step,
+                std::vector<float>(static_cast<size_t>(rows * s.heads * y_step)));
+        backend_->LinearHeads(
+            {.x = in.tensor(), .weight = &weight, .heads = s.heads, .carried = s.carried, .y = out.tensor()});
+        const std::vector<float> got = out.Get();
+        double error = 0, size = 0;
+        for (int64_t i = 0; i < rows * s.heads; ++i) {
+          for (int64_t c = 0; c < s.carried; ++c) {
+            ASSERT_EQ(got[At(i, y_step, s.outputs + c)], x[At(i, x_step, s.inputs + c)]) << rows << " rows";
+          }
+          for (int64_t o = 0; o < s.outputs; ++o) {
+            double want = 0;
+            for (int64_t k = 0; k < s.inputs; ++k) {
+              want += static_cast<double>(x[At(i, x_step, k)]) * w.values[At(i % s.heads * s.outputs + o, s.inputs, k)];
+            }
+            error += std::pow(got[At(i, y_step, o)] - want, 2), size += want * want;
+          }
+        }
+        EXPECT_LT(std::sqrt(error / size), 2 * unit_ + (IsQuantized(dtype) && type_ == DType::kF32 ? 0.01 : 0))
+            << Traits(dtype).name << ", " << rows << " rows, " << s.heads << " heads of " << s.inputs;
+      }
+    }
+  }
+}
+
 TEST_P(Device, LinearWithSeveralWeightsBiasAndSum) {
   for (const int64_t rows : {1, 5, 20, 40, 64, 70}) {
     std::vector<RandomWeight> random;

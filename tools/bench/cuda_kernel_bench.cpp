@@ -22,12 +22,19 @@ struct Shape {
   std::string name;
   int64_t hidden, ffn, heads, kv_heads, head_dim, vocab;
   bool gated;
+  // Of latent attention: values are the first `latent` dimensions of the keys; projections per head into and out of the
+  // latent space have `plain` inputs and `value` outputs.
+  int64_t latent = 0, plain = 0, value = 0;
 };
 const Shape kShapes[] = {{"smollm2", 576, 1536, 9, 3, 64, 49152, true},
                          {"gpt2", 1024, 4096, 16, 16, 64, 50257, false},
                          {"llama-1b", 2048, 8192, 32, 8, 64, 128256, true},
                          {"llama-8b", 4096, 14336, 32, 8, 128, 128256, true},
-                         {"llama-70b", 8192, 28672, 64, 8, 128, 128256, true}};
+                         {"llama-70b", 8192, 28672, 64, 8, 128, 128256, true},
+                         {"gemma4-full", 5376, 21504, 32, 4, 512, 262144, true},
+                         {"glm-4.7-flash", 2048, 10240, 20, 1, 576, 154880, true, 512, 192, 256},
+                         {"kimi-k2", 7168, 18432, 64, 1, 576, 163840, true, 512, 128, 128},
+                         {"deepseek-v3", 7168, 18432, 128, 1, 576, 129280, true, 512, 128, 128}};
 
 constexpr int64_t kColdBytes = int64_t{200} << 20;  // bytes a chain reads before it reuses any
 constexpr int kRounds = 5;
@@ -69,14 +76,26 @@ class KernelBench {
     fmt::print(" record {:.2f}\n", record_);
   }
 
+  /// The projections of latent attention into the latent space, with the rotated columns, and out of it.
+  void Heads(int64_t rows) {
+    const Shape& s = shape_;
+    fmt::print("{} heads, rows {}:", s.name, rows);
+    const double in = Head("into the latent", rows, s.latent, s.plain, s.head_dim - s.latent),
+                 out = Head("out of it", rows, s.value, s.latent, 0);
+    fmt::print(" | sum {:.1f}\n", in + out);
+  }
+
   /// `batch` sequences of `rows` new tokens each, after `context` old ones.
   void Attention(int64_t batch, int64_t rows, int64_t context) {
     const Shape& s = shape_;
     KvShape kv{1, s.kv_heads, s.head_dim, cache_, 1, (context + rows + 15) / 16};
-    const int64_t read = batch * (context + rows) * 2 * s.kv_heads * s.head_dim * kv.element_bytes();
+    kv.latent_dim = s.latent;
+    const int64_t halves = s.latent > 0 ? 1 : 2, value_dim = kv.ValueDim(s.head_dim);
+    const int64_t read = batch * (context + rows) * halves * s.kv_heads * s.head_dim * kv.element_bytes();
     kv.layers = std::clamp<int64_t>(4 * kColdBytes / read, 4, 32);
     const int64_t calls = (23 / kv.layers + 1) * kv.layers;  // enough to make the graph launch negligible
-    const int64_t width = (s.heads + 2 * s.kv_heads) * s.head_dim, all = batch * rows;
+    const int64_t width = (s.heads + halves * s.kv_heads) * s.head_dim, columns = s.heads * value_dim;
+    const int64_t all = batch * rows, rotary = s.latent > 0 ? s.head_dim - s.latent : s.head_dim;
     const Buffer slabs = Noise(batch * kv.slab_bytes()), qkv = Noise(2 * all * width), out = Noise(2 * all * width);
     std::vector<int64_t> first_live(static_cast<size_t>(rows), 4);
     std::vector<AttentionSegment> segments;
@@ -84,16 +103,17 @@ class KernelBench {
       segments.push_back(
           {b * rows, rows, context, 4, first_live.data(), static_cast<std::byte*>(slabs.data()) + b * kv.slab_bytes()});
     }
-    const std::vector<float> angles(static_cast<size_t>(all * s.head_dim / 2), 0.6f);
+    const std::vector<float> angles(static_cast<size_t>(all * rotary / 2), 0.6f);
     const auto chain = [&] {
       ++step_;
       for (int64_t i = 0; i < calls; ++i) {
         backend_.Attention({.qkv = {DType::kBF16, qkv.data(), all, width, width},
-                            .out = {DType::kBF16, out.data(), all, s.heads * s.head_dim, s.heads * s.head_dim},
+                            .out = {DType::kBF16, out.data(), all, columns, columns},
                             .layer = i % kv.layers,
                             .shape = kv,
                             .heads = s.heads,
-                            .rotary = s.head_dim,
+                            .rotary = rotary,
+                            .first_rotary = s.latent,
                             .pairs = RopePairs::kHalves,
                             .angles = {angles.data(), angles.data(), angles.data(), angles.data()},
                             .scores = {.scale = 0.1f},
@@ -102,11 +122,11 @@ class KernelBench {
       }
     };
     const double us = Measure(chain, calls, all);
-    const double flops = 4.0 * static_cast<double>(s.heads * s.head_dim * all) *
+    const double flops = 2.0 * static_cast<double>(s.heads * (s.head_dim + value_dim) * all) *
                          (static_cast<double>(context) + static_cast<double>(rows) / 2);
     if (rows == 1) {
-      fmt::print("{} attention {} @ {}: {:.2f} us, {:.2f} TB/s\n", s.name, batch, context, us,
-                 static_cast<double>(read) / us / 1e6);
+      fmt::print("{} attention {} @ {}: {:.2f} us, {:.2f} TB/s, {:.0f} TFLOP/s\n", s.name, batch, context, us,
+                 static_cast<double>(read) / us / 1e6, flops / us / 1e6);
     } else {
       fmt::print("{} attention {} onto {}: {:.1f} us, {:.0f} TFLOP/s\n", s.name, rows, context, us, flops / us / 1e6);
     }
@@ -184,6 +204,33 @@ class KernelBench {
     return us;
   }
 
+  double Head(const char* name, int64_t rows, int64_t outputs, int64_t k, int64_t carried) {
+    const int64_t heads = shape_.heads, weights = heads * outputs * k, x_cols = heads * (k + carried),
+                  y_cols = heads * (outputs + carried);
+    const int64_t copies = std::clamp<int64_t>(kColdBytes / (2 * weights), 1, 64);
+    std::vector<Weight> all;
+    for (int64_t i = 0; i < copies; ++i) {
+      all.push_back(std::move(backend_
+                                  .LoadWeight({DType::kBF16, heads * outputs, k,
+                                               std::as_bytes(noise_).first(static_cast<size_t>(2 * weights))})
+                                  .value()));
+    }
+    const Buffer x = Noise(2 * rows * x_cols), y = Noise(2 * rows * y_cols);
+    const auto chain = [&] {
+      for (int64_t i = 0; i < copies; ++i) {
+        backend_.LinearHeads({.x = {DType::kBF16, x.data(), rows, x_cols, x_cols},
+                              .weight = &all[static_cast<size_t>(i)],
+                              .heads = heads,
+                              .carried = carried,
+                              .y = {DType::kBF16, y.data(), rows, y_cols, y_cols}});
+      }
+    };
+    const double us = Measure(chain, copies, rows);
+    fmt::print("  {} {:.2f} ({:.2f} TB/s, {:.0f} TF)", name, us, static_cast<double>(2 * weights) / us / 1e6,
+               2.0 * static_cast<double>(rows * weights) / us / 1e6);
+    return us;
+  }
+
   /// Microseconds per call: the median over rounds, after two that warm up and capture. Large row counts are launched
   /// directly, not as a graph: then launch time is included.
   double Measure(const std::function<void()>& chain, int64_t calls, int64_t rows) {
@@ -221,7 +268,8 @@ int Main(int argc, char** argv) {
   app.add_option("--contexts", contexts)->delimiter(',');
   app.add_option("--chunks", chunks, "prefill: so many rows of one sequence")->delimiter(',');
   app.add_option("--onto", onto)->delimiter(',');
-  app.add_option("--linear-rows", many, "linear layers alone")->delimiter(',');
+  app.add_option("--linear-rows", many, "linear layers alone; of latent attention, those with a matrix per head")
+      ->delimiter(',');
   app.add_flag("--fp8-cache", fp8, "keys and values in E4M3, not in bfloat16");
   app.add_option("--quantization", quantization)->check(CLI::IsMember({"file", "none", "int8", "fp8"}));
   app.add_option("--weights", weights, "what the file has: BF16, Q8_0, Q4_0 ... Q6_K");
@@ -237,14 +285,14 @@ int Main(int argc, char** argv) {
         std::find_if(std::begin(kShapes), std::end(kShapes), [&](const Shape& s) { return s.name == model; });
     if (shape == std::end(kShapes)) return fmt::print(stderr, "no model {}\n", model), 2;
     KernelBench bench(**backend, *shape, fp8 ? DType::kF8E4M3 : DType::kBF16, file,
-                      many.empty() ? int64_t{16} << 20 : 2 * shape->vocab * shape->hidden);
+                      many.empty() || shape->latent > 0 ? int64_t{64} << 20 : 2 * shape->vocab * shape->hidden);
     for (const int64_t n : rows) {
       for (const int64_t context : contexts) bench.Attention(n, 1, context);
     }
     for (const int64_t chunk : chunks) {
       for (const int64_t context : onto) bench.Attention(1, chunk, context);
     }
-    for (const int64_t n : many) bench.Linears(n);
+    for (const int64_t n : many) shape->latent > 0 ? bench.Heads(n) : bench.Linears(n);
   }
   return 0;
 }

@@ -14,9 +14,11 @@ void LaunchTraitsF16(const Launcher& on, const AttentionPlan& plan);   // attent
 void LaunchTraitsBf16(const Launcher& on, const AttentionPlan& plan);  // attention_traits_bf16.cu
 void LaunchTraitsF8(const Launcher& on, const AttentionPlan& plan);    // attention_traits_f8.cu
 
-bool HasTiledAttention(DType cache, int64_t head_dim) {
-  const bool size = head_dim == 64 || head_dim == 80 || head_dim == 96 || head_dim == 128 || head_dim == 256;
-  return size && (cache == DType::kF16 || cache == DType::kBF16 || cache == DType::kF8E4M3);
+bool HasTiledAttention(const AttentionPlan& plan) {
+  const int64_t d = plan.head_dim;
+  const bool size = d == 64 || d == 80 || d == 96 || d == 128 || d == 256;
+  const bool type = plan.cache == DType::kF16 || plan.cache == DType::kBF16 || plan.cache == DType::kF8E4M3;
+  return size && type && plan.latent == 0 && plan.first_rotary == 0;
 }
 
 void LaunchTiledAttention(const Launcher& on, const AttentionPlan& plan) {

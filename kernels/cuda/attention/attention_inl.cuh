@@ -13,12 +13,12 @@ namespace ringside::cuda {
 template <class Q>
 __device__ __forceinline__ float RotatedElement(const AttentionPlan& a, const Q* x, int64_t at, int d,
                                                 const float* cosines, const float* sines, int64_t row) {
-  const int half = a.rotary / 2;
-  const bool rotates = d < a.rotary;
-  const int pair = a.adjacent_pairs ? d / 2 : d >= half ? d - half : d;
-  const bool second = a.adjacent_pairs ? d % 2 != 0 : d >= half;
-  const int other = !rotates ? d : a.adjacent_pairs ? d ^ 1 : second ? d - half : d + half;
-  const float own = ToFloat(x[at + d]), partner = ToFloat(x[at + other]);
+  const int half = a.rotary / 2, i = d - a.first_rotary;
+  const bool rotates = i >= 0 && i < a.rotary;
+  const int pair = a.adjacent_pairs ? i / 2 : i >= half ? i - half : i;
+  const bool second = a.adjacent_pairs ? i % 2 != 0 : i >= half;
+  const int other = !rotates ? i : a.adjacent_pairs ? i ^ 1 : second ? i - half : i + half;
+  const float own = ToFloat(x[at + d]), partner = ToFloat(x[at + a.first_rotary + other]);
   const float cosine = rotates ? cosines[row * half + pair] : 1.0f, sine = rotates ? sines[row * half + pair] : 0.0f;
   return second ? partner * sine + own * cosine : own * cosine - partner * sine;
 }
@@ -126,7 +126,7 @@ __device__ __forceinline__ float RescaleFactor(float max_score, float running_ma
 /// Number of tiles before the ring.
 __device__ __forceinline__ int PinnedTiles(int pinned) { return (pinned + 15) / 16; }
 __device__ __forceinline__ char* TileAddress(const AttentionPlan& a, void* slab, int physical, int kv_head) {
-  return static_cast<char*>(slab) + a.layer_offset + physical * a.tile_bytes + kv_head * 2 * a.half_tile_bytes;
+  return static_cast<char*>(slab) + a.layer_offset + physical * a.tile_bytes + kv_head * a.head_tile_bytes;
 }
 /// Slot of position p of a row's sequence: physical tile * 16 + lane.
 __device__ __forceinline__ int SlotOf(const AttentionPlan& a, int p, int pinned) {

@@ -48,16 +48,20 @@ struct AttentionPlan {
   const float* own_sin = nullptr;
   const float* pinned_cos = nullptr;
   const float* pinned_sin = nullptr;
-  // Without clusters, per block of a split tile: [query][d] sums, then [query][2] running maxima and sums of
-  // probabilities.
+  // Without clusters, and with wide_queries: per block of a split tile [query][d] sums, then [query][2] running
+  // maxima and sums of probabilities.
   float* partial = nullptr;
   const void* memory = nullptr;  // contains all slabs, at offsets that are multiples of half_tile_bytes
   int64_t memory_bytes = 0;
   int64_t layer_offset = 0;  // bytes
   int64_t tile_bytes = 0, half_tile_bytes = 0;
+  int64_t head_tile_bytes = 0;  // one head of one tile
   int32_t ring_tiles = 0;
   int32_t heads = 0, kv_heads = 0, head_dim = 0;
-  int32_t rotary = 0;  // 0: no rotation
+  int32_t value_dim = 0;     // dimensions of a value
+  int32_t latent = 0;        // values are the first value_dim dimensions of the keys, stored token by token
+  int32_t rotary = 0;        // 0: no rotation
+  int32_t first_rotary = 0;  // nonzero: only the reference and wide kernels
   int32_t adjacent_pairs = 0;
   float scale = 0;
   DType cache = DType::kF16;
@@ -70,6 +74,11 @@ struct AttentionPlan {
   int32_t chunk_count = 0;
   int32_t chunk_splits = 1;
   int32_t wgmma_queries = 0;  // queries per block if chunks are cut for LaunchWgmmaAttention
+  // Queries per tile if all rows are cut for LaunchWideAttention, which takes `tiles` alone.
+  int32_t wide_queries = 0;
+  // With wide_queries and a fixed order: units of keys per split, wherever a row's keys begin. 0: `splits` equal
+  // ones.
+  int32_t split_units = 0;
   // Every sequence has one row, whose key and value the attention kernel itself stores; LaunchStoreRows is not needed.
   int32_t stores = 0;
   VisibleKeys seen = VisibleKeys::kBefore;  // with kPinned, tiles of ring rows have no ring keys

@@ -7,9 +7,16 @@
 namespace ringside::cuda {
 namespace {
 
-constexpr int kThreads = 128, kMaxDims = 256 / 32;
+constexpr int kThreads = 128, kWarps = kThreads / 32;
+constexpr int kUsualHeadDim = 256, kMaxHeadDim = 576;  // a latent of 512 and 64 rotated dimensions
 
-__device__ __forceinline__ int64_t KeyElement(int d, int lane) { return static_cast<int64_t>(d) * 16 + lane; }
+/// Element offsets in a head's tile: dimension d of the key, or of the value, of a lane.
+__device__ __forceinline__ int64_t KeyElement(const AttentionPlan& a, int d, int lane) {
+  return a.latent != 0 ? static_cast<int64_t>(lane) * a.head_dim + d : static_cast<int64_t>(d) * 16 + lane;
+}
+__device__ __forceinline__ int64_t ValueElement(const AttentionPlan& a, int d, int lane) {
+  return static_cast<int64_t>(a.latent != 0 ? lane : 16 + lane) * a.head_dim + d;
+}
 
 // One block per row and head.
 __global__ void StoreRowsKernel(AttentionPlan a) {
@@ -17,14 +24,13 @@ __global__ void StoreRowsKernel(AttentionPlan a) {
   const int row = blockIdx.x, kv_head = blockIdx.y;
   const StagedRow at = a.rows[row];
   const int lane = LaneOf(at.position, at.pinned);
-  char* keys = KeysAt(a, at, at.position, kv_head);
-  char* values = keys + a.half_tile_bytes;
+  char* tile = KeysAt(a, at, at.position, kv_head);
   WithQkv(a, [&](const auto* x) {
     for (int d = threadIdx.x; d < a.head_dim; d += blockDim.x) {
-      StoreCached(keys, a.cache, KeyElement(d, lane),
+      StoreCached(tile, a.cache, KeyElement(a, d, lane),
                   RotatedElement(a, x, KeyAt(a, row, kv_head), d, a.own_cos, a.own_sin, row));
-      StoreCached(values, a.cache, static_cast<int64_t>(lane) * a.head_dim + d,
-                  ToFloat(x[ValueAt(a, row, kv_head) + d]));
+      if (a.latent != 0) continue;
+      StoreCached(tile, a.cache, ValueElement(a, d, lane), ToFloat(x[ValueAt(a, row, kv_head) + d]));
     }
   });
 }
@@ -61,15 +67,16 @@ __global__ void StoreRowsWideKernel(AttentionPlan a, int rows) {
     }
 #pragma unroll
     for (int e = 0; e < 8; ++e) {
-      StoreCached(keys, a.cache, KeyElement(d + e, lane), u.x[e]);
-      StoreCached(keys, a.cache, KeyElement(half + d + e, lane), v.x[e]);
+      StoreCached(keys, a.cache, KeyElement(a, d + e, lane), u.x[e]);
+      StoreCached(keys, a.cache, KeyElement(a, half + d + e, lane), v.x[e]);
     }
   });
 }
 
 // One block per row and head; a warp takes every fourth key, its lanes the dimensions.
+template <int kMaxDims>
 __global__ void __launch_bounds__(kThreads) ReferenceAttentionKernel(AttentionPlan a) {
-  __shared__ float sums[4][256], maxima[4], denominators[4];
+  __shared__ float sums[kWarps][kMaxDims * 32], maxima[kWarps], denominators[kWarps];
   BeginDependentKernel();
   const int row = blockIdx.x, head = blockIdx.y, kv_head = head / (a.heads / a.kv_heads);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -91,13 +98,13 @@ __global__ void __launch_bounds__(kThreads) ReferenceAttentionKernel(AttentionPl
   const float slope = a.slopes != nullptr ? a.slopes[head] : 0.0f;
   float running_max = -INFINITY, sum = 0;
   if (a.sinks != nullptr && warp == 0) running_max = a.sinks[head], sum = 1;
-  for (int i = warp; i < keys; i += 4) {
+  for (int i = warp; i < keys; i += kWarps) {
     const bool is_pinned = i < pinned_keys;
     const int key = is_pinned ? first_pinned + i : at.first_live + i - pinned_keys, key_lane = LaneOf(key, at.pinned);
     const char* tile = KeysAt(a, at, key, kv_head);
     float score = 0;
     for (int j = 0; j * 32 + lane < a.head_dim; ++j) {
-      score += (is_pinned ? pinned[j] : own[j]) * LoadCached(tile, a.cache, KeyElement(j * 32 + lane, key_lane));
+      score += (is_pinned ? pinned[j] : own[j]) * LoadCached(tile, a.cache, KeyElement(a, j * 32 + lane, key_lane));
     }
     const ScoreModifier modify = {a.soft_cap,        slope,        is_pinned ? at.pinned_at : at.position,
                                   BiasesOf(a, head), a.bias_reach, 1};
@@ -105,24 +112,24 @@ __global__ void __launch_bounds__(kThreads) ReferenceAttentionKernel(AttentionPl
     const float new_max = fmaxf(running_max, score), rescale = expf(running_max - new_max),
                 probability = expf(score - new_max);
     running_max = new_max, sum = sum * rescale + probability;
-    for (int j = 0; j * 32 + lane < a.head_dim; ++j) {
-      const float value = LoadCached(tile + a.half_tile_bytes, a.cache, key_lane * a.head_dim + j * 32 + lane);
+    for (int j = 0; j * 32 + lane < a.value_dim; ++j) {
+      const float value = LoadCached(tile, a.cache, ValueElement(a, j * 32 + lane, key_lane));
       out[j] = out[j] * rescale + probability * value;
     }
   }
   if (lane == 0) maxima[warp] = running_max, denominators[warp] = sum;
-  for (int j = 0; j * 32 + lane < a.head_dim; ++j) sums[warp][j * 32 + lane] = out[j];
+  for (int j = 0; j * 32 + lane < a.value_dim; ++j) sums[warp][j * 32 + lane] = out[j];
   __syncthreads();
   const float max_score = fmaxf(fmaxf(maxima[0], maxima[1]), fmaxf(maxima[2], maxima[3]));
-  float total = 0, rescales[4];
-  for (int w = 0; w < 4; ++w) {
+  float total = 0, rescales[kWarps];
+  for (int w = 0; w < kWarps; ++w) {
     rescales[w] = maxima[w] == -INFINITY ? 0 : expf(maxima[w] - max_score);
     total += denominators[w] * rescales[w];
   }
-  for (int d = threadIdx.x; d < a.head_dim; d += kThreads) {
+  for (int d = threadIdx.x; d < a.value_dim; d += kThreads) {
     float value = 0;
-    for (int w = 0; w < 4; ++w) value += sums[w][d] * rescales[w];
-    StoreElement(a.out.data, a.out.dtype, row * a.out.stride + static_cast<int64_t>(head) * a.head_dim + d,
+    for (int w = 0; w < kWarps; ++w) value += sums[w][d] * rescales[w];
+    StoreElement(a.out.data, a.out.dtype, row * a.out.stride + static_cast<int64_t>(head) * a.value_dim + d,
                  value / total);
   }
 }
@@ -130,7 +137,8 @@ __global__ void __launch_bounds__(kThreads) ReferenceAttentionKernel(AttentionPl
 }  // namespace
 
 void LaunchStoreRows(const Launcher& on, const AttentionPlan& plan) {
-  if (AllowsVec8(plan, plan.qkv) && plan.head_dim % 16 == 0) {
+  const bool fits = plan.head_dim % 16 == 0 && plan.head_dim <= kUsualHeadDim;
+  if (AllowsVec8(plan, plan.qkv) && fits && plan.latent == 0) {
     return Launch(on, StoreRowsWideKernel, Grid((plan.qkv.rows + 15) / 16, plan.kv_heads),
                   static_cast<int>(3 * plan.head_dim), 0, plan, static_cast<int>(plan.qkv.rows));
   }
@@ -138,8 +146,11 @@ void LaunchStoreRows(const Launcher& on, const AttentionPlan& plan) {
 }
 
 void LaunchReferenceAttention(const Launcher& on, const AttentionPlan& plan) {
-  CHECK_LE(plan.head_dim, 256);
-  Launch(on, ReferenceAttentionKernel, Grid(plan.qkv.rows, plan.heads), kThreads, 0, plan);
+  CHECK_LE(plan.head_dim, kMaxHeadDim);
+  Launch(on,
+         plan.head_dim <= kUsualHeadDim ? ReferenceAttentionKernel<kUsualHeadDim / 32>
+                                        : ReferenceAttentionKernel<kMaxHeadDim / 32>,
+         Grid(plan.qkv.rows, plan.heads), kThreads, 0, plan);
 }
 
 }  // namespace ringside::cuda

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "kernels/attention_checks.h"
@@ -16,9 +17,12 @@ constexpr int64_t kChunkQueries = 128;
 // Least key tiles (of 16 keys) per split; with fewer, reducing the splits costs more than it saves.
 constexpr int64_t kMinSplitTiles = 8, kMinChunkSplitTiles = 32;
 
-/// The largest divisor of the heads of a group whose queries fit in a tile.
-int64_t TileHeads(int64_t group) {
-  int64_t heads = std::clamp<int64_t>(group, 1, kTileQueries);
+// Of wide heads: key tiles per unit, and units per split with a fixed order.
+constexpr int64_t kWideUnitTiles = 4, kWideSplitUnits = 16;
+
+/// The largest divisor of the heads of a group whose queries fit in a tile of `queries`.
+int64_t TileHeads(int64_t group, int64_t queries) {
+  int64_t heads = std::clamp<int64_t>(group, 1, queries);
   while (group % heads != 0) --heads;
   return heads;
 }
@@ -95,11 +99,12 @@ struct CutRows {
 };
 
 /// `alone`: every row gets a tile to itself, so that the split of its keys over warps depends on its position alone.
-CutRows Cut(const AttentionArgs& args, int64_t window, int64_t tile_heads, int64_t chunk_rows, bool alone) {
+/// `tile_rows` is their number otherwise, `chunk_rows` those of a chunk; 0: no chunks.
+CutRows Cut(const AttentionArgs& args, int64_t window, int64_t tile_rows, int64_t chunk_rows, bool alone) {
   CutRows out;
   out.rows.resize(static_cast<size_t>(args.qkv.rows));
   std::vector<StagedTile> chunks;
-  const int64_t tile_rows = alone ? 1 : kTileQueries / tile_heads;
+  if (alone) tile_rows = 1;
   int64_t covered = 0;
   for (const AttentionSegment& s : args.segments) {
     covered += s.rows;
@@ -116,7 +121,7 @@ CutRows Cut(const AttentionArgs& args, int64_t window, int64_t tile_heads, int64
           .pinned_at = static_cast<int32_t>(PinnedAt(s, r))};
     }
     // Later rows see more keys. They come first, so that no SM is left with a long tile in the last wave.
-    const bool chunk = !alone && !IsBranch(s) && s.rows > 2 * tile_rows;
+    const bool chunk = chunk_rows > 0 && !alone && !IsBranch(s) && s.rows > 2 * tile_rows;
     const int64_t step = chunk ? chunk_rows : tile_rows;
     for (int64_t r = (s.rows - 1) / step * step; r >= 0 && s.rows > 0; r -= step) {
       const StagedTile tile = MakeTile(s, args.shape, window, args.seen, r, std::min(step, s.rows - r));
@@ -135,19 +140,42 @@ AttentionPlan PlanOf(const AttentionArgs& args, int64_t tile_heads) {
   const KvShape& shape = args.shape;
   const bool rotates = args.pairs != RopePairs::kNone && args.rotary > 0;
   AttentionPlan plan;
-  plan.tile_bytes = shape.tile_bytes(), plan.half_tile_bytes = shape.half_tile_bytes();
+  const auto [kv_heads, head_dim] = shape.Layer(args.layer);
+  plan.tile_bytes = shape.tile_bytes(), plan.half_tile_bytes = KvShape::kTile * head_dim * shape.element_bytes();
+  plan.head_tile_bytes = shape.HeadTileBytes(head_dim);
   plan.ring_tiles = static_cast<int32_t>(shape.ring_tiles);
-  plan.heads = static_cast<int32_t>(args.heads), plan.kv_heads = static_cast<int32_t>(shape.kv_heads);
-  plan.head_dim = static_cast<int32_t>(shape.head_dim);
+  plan.heads = static_cast<int32_t>(args.heads), plan.kv_heads = static_cast<int32_t>(kv_heads);
+  plan.head_dim = static_cast<int32_t>(head_dim), plan.value_dim = static_cast<int32_t>(shape.ValueDim(head_dim));
+  plan.latent = shape.latent_dim > 0 ? 1 : 0;
   plan.rotary = rotates ? static_cast<int32_t>(args.rotary) : 0;
+  plan.first_rotary = rotates ? static_cast<int32_t>(args.first_rotary) : 0;
   plan.adjacent_pairs = args.pairs == RopePairs::kAdjacent ? 1 : 0;
   plan.cache = shape.dtype;
   plan.tile_heads = static_cast<int32_t>(tile_heads);
   plan.tile_heads_inverse = static_cast<int32_t>((65536 + tile_heads - 1) / tile_heads);
-  plan.tiles_of_group = static_cast<int32_t>(args.heads / shape.kv_heads / tile_heads);
+  plan.tiles_of_group = static_cast<int32_t>(args.heads / kv_heads / tile_heads);
   plan.seen = args.seen;
   plan.queries_only = HasQueriesOnly(args) ? 1 : 0;
   return plan;
+}
+
+/// Whether scores have modifiers other than a window, or rows see later pinned keys.
+bool HasTraits(const AttentionArgs& args) {
+  const ScoreTraits& scores = args.scores;
+  return scores.soft_cap > 0 || scores.slopes != nullptr || scores.sinks != nullptr || scores.biases != nullptr ||
+         (args.seen == VisibleKeys::kPinned && !HasQueriesOnly(args));
+}
+
+/// The kernel for wide heads addresses the memory of all slabs in units.
+void CheckWideSlabs(const AttentionArgs& args, const DeviceMemory::Range& range) {
+  CHECK_LE(static_cast<int64_t>(range.bytes) / kWideUnitBytes * kWideUnitBoxes, int64_t{INT32_MAX});
+  for (const AttentionSegment& s : args.segments) {
+    for (const void* slab : {HistoryOf(s), static_cast<const void*>(s.slab)}) {
+      const auto* at = static_cast<const std::byte*>(slab);
+      CHECK(at >= range.begin && at < range.begin + range.bytes);
+      CHECK_EQ((at - range.begin) % kWideUnitBytes, 0);
+    }
+  }
 }
 
 /// Queries per block of the WGMMA kernel, from the longest chunk and the largest number of keys seen.
@@ -159,7 +187,33 @@ int32_t WgmmaQueries(const AttentionArgs& args, int64_t window, int64_t tile_hea
     rows = std::max(rows, s.rows);
     keys = std::max(keys, next <= s.pinned ? next : next - FirstSeen(s, s.rows - 1, window) + s.pinned);
   }
-  return WgmmaAttentionQueries(args.shape.dtype, args.shape.head_dim, rows * tile_heads, keys);
+  return WgmmaAttentionQueries(args.shape.dtype, args.shape.Layer(args.layer).head_dim, rows * tile_heads, keys);
+}
+
+/// Queries per tile of the kernel for wide heads, or 0 if it does not apply.
+int32_t WideQueries(const Launcher& on, const AttentionArgs& args) {
+  const auto allows_vectors = [](const Tensor& x) {
+    return x.dtype != DType::kF32 && x.stride % 8 == 0 && reinterpret_cast<uintptr_t>(x.data) % 16 == 0;
+  };
+  const bool usual = args.seen == VisibleKeys::kBefore && args.heads > 0 && args.qkv.dtype == args.out.dtype;
+  if (args.query_weights != nullptr || args.query_scales != nullptr || args.scores.chunked) return 0;
+  if (!on.wgmma || !usual || HasTraits(args) || args.scores.window > 0) return 0;
+  if (!allows_vectors(args.qkv) || !allows_vectors(args.out)) return 0;
+  const KvShape& shape = args.shape;
+  if (shape.tile_bytes() % kWideUnitBytes != 0 || shape.TileOffset(args.layer, 0, 0) % kWideUnitBytes != 0) return 0;
+  return WideAttentionQueries(PlanOf(args, 1));
+}
+
+/// The most splits of a tile of wide heads with a fixed order, rounded to keep the number of distinct graphs small.
+int32_t FixedWideSplits(const CutRows& cut) {
+  constexpr int64_t kTiles = kWideUnitTiles * kWideSplitUnits;
+  int64_t most = 1;
+  for (const StagedTile& tile : cut.tiles) {
+    const int64_t pinned = (tile.pinned_tiles + kTiles - 1) / kTiles,
+                  end = (int64_t{tile.first_tile} + tile.ring_tiles + kTiles - 1) / kTiles;
+    most = std::max(most, pinned + (tile.ring_tiles > 0 ? end - tile.first_tile / kTiles : 0));
+  }
+  return static_cast<int32_t>(std::bit_ceil(static_cast<uint64_t>(most)));
 }
 
 int Resident(const Launcher& on, const AttentionPlan& plan, bool chunk, int splits) {
@@ -176,6 +230,22 @@ int32_t ChooseSplits(const Launcher& on, const AttentionPlan& plan, bool chunk, 
     splits /= 2;
   }
   return splits;
+}
+
+/// The number of splits with the shortest time: waves of blocks, each the time of its units and of about three more for
+/// its queries and sums. Rounds the number of keys to a power of two, which keeps the number of distinct graphs small.
+int32_t ChooseWideSplits(const Launcher& on, const AttentionPlan& plan, int64_t max_key_tiles) {
+  constexpr int64_t kFixedUnits = 3, kMaxPartialBytes = int64_t{96} << 20;
+  const int64_t items = std::max<int64_t>(int64_t{plan.tile_count} * (plan.heads / plan.tile_heads), 1);
+  const auto units = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(max_key_tiles / kWideUnitTiles + 1)));
+  int64_t best = 1, least = std::numeric_limits<int64_t>::max();
+  for (int64_t splits = 1; splits <= std::min<int64_t>(units, on.multiprocessors); ++splits) {
+    if (splits > 1 && items * splits * WidePartialBytes(plan) > kMaxPartialBytes) break;
+    const int64_t waves = (items * splits + on.multiprocessors - 1) / on.multiprocessors,
+                  time = waves * ((units + splits - 1) / splits + kFixedUnits);
+    if (time <= least) least = time, best = splits;
+  }
+  return static_cast<int32_t>(best);
 }
 
 /// Whether the blocks need more than one wave; then two half-size blocks share an SM.
@@ -203,7 +273,7 @@ AttentionPlan AttentionStaging::StageSegments(const AttentionArgs& args, const P
   plan.window = static_cast<int32_t>(window);
   // With a fixed order only the layer may select the kernel, not the rows that share the step.
   const bool traits = layers.traits || (window > 0 && (fixed_order_ || SplitsPinned(args, window)));
-  plan.traits = traits ? 1 : 0;
+  plan.traits = traits ? 1 : 0, plan.wide_queries = layers.wide_queries;
   const auto await = [&](const void* slab, int64_t tokens, int64_t pinned) {
     memory_->Await(slab, static_cast<size_t>(args.shape.HeldBytes(tokens, pinned)));
   };
@@ -214,8 +284,10 @@ AttentionPlan AttentionStaging::StageSegments(const AttentionArgs& args, const P
   const DeviceMemory::Range range = memory_->RangeOf(args.segments.front().slab);
   plan.memory = range.begin, plan.memory_bytes = static_cast<int64_t>(range.bytes);
   const bool one_type = args.qkv.dtype == args.out.dtype;
-  const bool usual = args.seen == VisibleKeys::kBefore && args.heads > 0;
-  if (recorder_->launcher().hopper && one_type && usual && !traits && AllowsVec8(plan, args.qkv)) {
+  const bool usual = args.seen == VisibleKeys::kBefore && args.heads > 0 && HasTiledAttention(plan);
+  // The WGMMA kernels address half tiles of one size.
+  const bool halves = args.shape.varied.empty();
+  if (recorder_->launcher().hopper && one_type && usual && halves && !traits && AllowsVec8(plan, args.qkv)) {
     plan.wgmma_queries = WgmmaQueries(args, window, tile_heads);
   }
   if (plan.wgmma_queries > 0) {  // these kernels address the memory as an array of half tiles
@@ -226,9 +298,13 @@ AttentionPlan AttentionStaging::StageSegments(const AttentionArgs& args, const P
       CHECK_EQ((slab - range.begin) % plan.half_tile_bytes, 0);
     }
   }
-  const int64_t chunk_rows = plan.wgmma_queries > 0 ? plan.wgmma_queries / tile_heads
-                                                    : kChunkQueries / kTileQueries * (kTileQueries / tile_heads);
-  const CutRows cut = Cut(args, window, tile_heads, chunk_rows, fixed_order_);
+  if (plan.wide_queries > 0) CheckWideSlabs(args, range);
+  const bool wide = plan.wide_queries > 0;
+  const int64_t tile_rows = (wide ? plan.wide_queries : kTileQueries) / tile_heads;
+  const int64_t chunk_rows = wide                     ? 0
+                             : plan.wgmma_queries > 0 ? plan.wgmma_queries / tile_heads
+                                                      : kChunkQueries / kTileQueries * tile_rows;
+  const CutRows cut = Cut(args, window, tile_rows, chunk_rows, fixed_order_ && !wide);
   const RopeAngles& from = args.angles;
   // One allocation: a rewind of the staging buffer must not happen between its parts.
   const size_t row_bytes = (cut.rows.size() * sizeof(StagedRow) + 15) / 16 * 16,
@@ -256,9 +332,15 @@ AttentionPlan AttentionStaging::StageSegments(const AttentionArgs& args, const P
   plan.chunk_tiles = plan.tiles + cut.few;
   plan.tile_count = static_cast<int32_t>(cut.few);
   plan.chunk_count = static_cast<int32_t>(static_cast<int64_t>(cut.tiles.size()) - cut.few);
-  const bool tiled = HasTiledAttention(plan.cache, plan.head_dim);
-  plan.stores = cut.single && tiled && args.heads > 0 && args.seen != VisibleKeys::kPinned ? 1 : 0;
-  // A fixed order excludes splits: their number depends on the other rows of the step.
+  const bool tiled = HasTiledAttention(plan);
+  const bool stores = tiled && args.heads > 0 && args.seen != VisibleKeys::kPinned && plan.queries_only == 0;
+  plan.stores = cut.single && stores ? 1 : 0;
+  if (wide) {
+    plan.split_units = fixed_order_ ? kWideSplitUnits : 0;
+    plan.splits =
+        fixed_order_ ? FixedWideSplits(cut) : ChooseWideSplits(recorder_->launcher(), plan, cut.max_key_tiles[0]);
+  }
+  // Otherwise a fixed order excludes splits: their number depends on the other rows of the step.
   if (tiled && args.heads > 0 && !fixed_order_) {
     plan.splits = ChooseSplits(recorder_->launcher(), plan, false, plan.tile_count, cut.max_key_tiles[0]);
     plan.paired = IsPaired(recorder_->launcher(), plan) ? 1 : 0;
@@ -278,13 +360,18 @@ AttentionPlan AttentionStaging::PlanFor(const AttentionArgs& args) {
   // A window that masks no key of any row is dropped.
   const bool narrows = scores.window > 0 && (fixed_order_ || farthest >= scores.window);
   const bool rotates = args.pairs != RopePairs::kNone && args.rotary > 0;
-  const PlanKey wanted{.tile_heads = TileHeads(args.heads / args.shape.kv_heads),
-                       .window = narrows ? scores.window : 0,
-                       .traits = scores.soft_cap > 0 || scores.slopes != nullptr || scores.sinks != nullptr ||
-                                 scores.biases != nullptr ||
-                                 (args.seen == VisibleKeys::kPinned && !HasQueriesOnly(args)),
-                       .seen = args.seen,
-                       .angles = rotates ? args.angles.own_cos : nullptr};
+  const KvLayer sizes = args.shape.Layer(args.layer);
+  const int32_t wide_queries = WideQueries(recorder_->launcher(), args);
+  const PlanKey wanted{
+      .heads = args.heads,
+      .sizes = sizes,
+      .wide_queries = wide_queries,
+      .tile_heads = TileHeads(args.heads / sizes.kv_heads, std::max<int64_t>(wide_queries, kTileQueries)),
+      .window = narrows ? scores.window : 0,
+      .traits = HasTraits(args),
+      .seen = args.seen,
+      .queries_only = HasQueriesOnly(args),
+      .angles = rotates ? args.angles.own_cos : nullptr};
   for (const auto& [layers, plan] : staged_.plans) {
     PlanKey without = layers;
     if (!rotates) without.angles = nullptr;  // the other fields still have to match

@@ -29,10 +29,14 @@ class AttentionStaging {
  private:
   /// The properties by which layers share one staged attention plan.
   struct PlanKey {
+    int64_t heads = 0;
+    KvLayer sizes;
+    int32_t wide_queries = 0;
     int64_t tile_heads = 0;
     int64_t window = 0;   // 0: no key is masked by a window
     bool traits = false;  // soft cap, slopes, sinks or biases are used, or the rows are an encoder's
     VisibleKeys seen = VisibleKeys::kBefore;
+    bool queries_only = false;
     const float* angles = nullptr;  // own_cos on the host; null: no rotation
     friend bool operator==(const PlanKey&, const PlanKey&) = default;
   };

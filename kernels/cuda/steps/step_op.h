@@ -20,6 +20,7 @@ enum class OpKind {
   kNorm,
   kNormHeads,
   kLinear,
+  kLinearHeads,
   kLowRank,
   kAttention,
   kMultiplyActivated,
@@ -42,8 +43,8 @@ struct StepOp {
 
   OpKind kind = OpKind::kEmbed;
   Tensor x, y;
-  const void* weights[kMaxWeights] = {};  // kEmbed: the table; kLinear
-  const float* scales[kMaxWeights] = {};  // kEmbed, kLinear: row scales of quantized weights
+  const void* weights[kMaxWeights] = {};  // kEmbed: the table; kLinear, kLinearHeads
+  const float* scales[kMaxWeights] = {};  // of the weights, if quantized: row scales
   int64_t outputs[kMaxWeights] = {};
   DType weight_dtype = DType::kBF16;  // also kLowRank: type of its matrices
   const int32_t* indices = nullptr;   // kEmbed, kGatherRows: staged; kPermuteColumns: act-order permutation of a weight
@@ -51,7 +52,7 @@ struct StepOp {
   const float* bias = nullptr;         // of a linear layer, or of a LayerNorm
   const void* rounded_bias = nullptr;  // of a linear layer, in the type of x
   float eps = 0;
-  int64_t heads = 0;                          // kNormHeads
+  int64_t heads = 0;                          // kNormHeads, kLinearHeads
   bool accumulate = false;                    // kEmbed, kLinear: y += instead of y =
   bool layer_norm = false;                    // kNorm: LayerNorm instead of RMSNorm
   Activation activation = Activation::kSilu;  // kMultiplyActivated, kActivate, kExperts

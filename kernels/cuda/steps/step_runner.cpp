@@ -111,6 +111,9 @@ size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
       return NormHeads(ops);
     case OpKind::kLinear:
       return RunLinear(ops, 0, Plan(ops, 0));
+    case OpKind::kLinearHeads:
+      RunLinearHeads(op);
+      return 1;
     case OpKind::kLowRank:
       LaunchLowRank(on_, op.low_rank, op.weight_dtype, op.x, op.y);
       return 1;
@@ -362,13 +365,40 @@ void StepRunner::MultiplyOne(const StepOp& op, Tensor x, const void* weight, Ten
   LaunchLinear(on_, ToGemmArgs(op, dtype_), plan);
 }
 
+void StepRunner::RunLinearHeads(const StepOp& op) {
+  const int64_t rows = op.outputs[0], outputs = rows / op.heads, k = (op.x.cols - op.y.cols) / op.heads + outputs;
+  std::span<std::byte> memory = scratch();
+  const auto reserve = [&](int64_t elements) {
+    void* at = memory.data();
+    const auto bytes = static_cast<size_t>(StorageBytes(dtype_, elements));
+    CHECK_LE(bytes, memory.size());
+    memory = RestAfter(memory, bytes);
+    return at;
+  };
+  Tensor x = op.x;
+  if (x.dtype != dtype_) {
+    x = {dtype_, reserve(x.rows * x.cols), x.rows, x.cols, x.cols};
+    LaunchConvert(on_, op.x, x);
+  }
+  const void* weight = op.weights[0];
+  if (op.weight_dtype != dtype_) {
+    const Tensor dense{dtype_, reserve(rows * k), rows, k, k};
+    LaunchDequantizeRows(on_, weight, op.weight_dtype, op.scales[0], 0, dense);
+    weight = dense.data;
+  }
+  LaunchLinearHeads(on_, weight, op.heads, outputs, x, op.y);
+}
+
 void StepRunner::RunAttention(const AttentionPlan& plan) {
   if (plan.stores == 0 && plan.queries_only == 0) LaunchStoreRows(on_, plan);
   if (plan.heads == 0) return;
-  if (!HasTiledAttention(plan.cache, plan.head_dim)) return LaunchReferenceAttention(on_, plan);
-  if (plan.chunk_count > 0 && plan.wgmma_queries > 0) LaunchWgmmaAttention(on_, plan);
   AttentionPlan with_scratch = plan;
   with_scratch.partial = static_cast<float*>(scratch_);
+  if (plan.wide_queries > 0) {
+    return LaunchWideAttention(on_, with_scratch, static_cast<int64_t>(scratch_bytes_));
+  }
+  if (!HasTiledAttention(plan)) return LaunchReferenceAttention(on_, plan);
+  if (plan.chunk_count > 0 && plan.wgmma_queries > 0) LaunchWgmmaAttention(on_, plan);
   LaunchTiledAttention(on_, with_scratch);
 }
 

@@ -65,6 +65,8 @@ class StepRunner {
   void MultiplyDequantized(const StepOp& op, Tensor x, std::span<std::byte> memory);
   void MultiplyOne(const StepOp& op, Tensor x, const void* weight, Tensor y, const LinearPlan& plan);
   std::span<std::byte> scratch() const { return {static_cast<std::byte*>(scratch_), scratch_bytes_}; }
+  /// Dequantizes the weight first if it is quantized.
+  void RunLinearHeads(const StepOp& op);
   void RunAttention(const AttentionPlan& plan);
   /// Runs the experts in chunks of rows that fit in the scratch memory.
   void RunExperts(const StepOp& op);

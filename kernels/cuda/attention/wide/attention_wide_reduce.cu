@@ -1,0 +1,120 @@
+// Launches attention with wide heads (attention_wide.cuh) and reduces its splits. A block reduces 128 dimensions of
+// one query: each warp every eighth split, in order, then the warps in order. With a fixed order a split's warp depends
+// on the position of its keys alone, and splits in which a row sees no key are skipped.
+#include <algorithm>
+
+#include "kernels/cuda/attention/wide/wide_splits.cuh"
+#include "kernels/cuda/launch.cuh"
+
+namespace ringside::cuda {
+
+void LaunchWideF16(const Launcher& on, const AttentionPlan& plan, int splits, int first,
+                   int64_t count);  // attention_wide_f16.cu
+void LaunchWideBf16(const Launcher& on, const AttentionPlan& plan, int splits, int first,
+                    int64_t count);  // attention_wide_bf16.cu
+
+namespace {
+
+constexpr int kWarps = kBlockThreads / 32, kDims = 128;  // of a block
+
+/// A query's sum of some splits.
+struct SplitsSum {
+  float4 sum = {0, 0, 0, 0};
+  float total = 0;  // of probabilities
+};
+
+/// Adds every eighth split from `first` on. `sums` and `stats` are those of split 0.
+__device__ __forceinline__ void AddSplits(const float* sums, const float* stats, int64_t stride, int first, int end,
+                                          float max_score, SplitsSum* out) {
+  constexpr int kAtATime = 8;  // splits whose loads are in flight together
+  for (int begin = first; begin < end; begin += kWarps * kAtATime) {
+    float4 v[kAtATime];
+    float2 own[kAtATime];
+#pragma unroll
+    for (int i = 0; i < kAtATime; ++i) {
+      const int p = begin + i * kWarps;
+      own[i] = p < end ? *reinterpret_cast<const float2*>(stats + p * stride) : float2{-INFINITY, 0};
+      v[i] = own[i].x > -INFINITY ? *reinterpret_cast<const float4*>(sums + p * stride) : float4{0, 0, 0, 0};
+    }
+#pragma unroll
+    for (int i = 0; i < kAtATime; ++i) {
+      if (!(own[i].x > -INFINITY)) continue;
+      const float factor = RescaleFactor(max_score, own[i].x);
+      out->total += own[i].y * factor;
+      out->sum.x += v[i].x * factor, out->sum.y += v[i].y * factor;
+      out->sum.z += v[i].z * factor, out->sum.w += v[i].w * factor;
+    }
+  }
+}
+
+/// Blocks: [query and 128 dimensions, head tile, tile from `first_tile` on].
+template <int kValues>
+__global__ void __launch_bounds__(kBlockThreads) ReduceWideKernel(AttentionPlan a, int first_tile, int blocks) {
+  __shared__ float sums[kWarps][kDims], totals[kWarps], maxima[kWarps];
+  BeginDependentKernel();
+  constexpr int kSlices = kValues / kDims;
+  const int m = blockIdx.x / kSlices, d = blockIdx.x % kSlices * kDims, warp = threadIdx.x / 32,
+            lane = threadIdx.x % 32;
+  const StagedTile tile = a.tiles[first_tile + blockIdx.z];
+  if (m >= tile.rows * a.tile_heads) return;
+  const WideSplits splits(a, tile, WideUnits(tile), blocks);
+  constexpr int64_t kStride = kWideQueries * (kValues + 2);
+  const float* partial = WidePartialAt<kValues>(a, blockIdx.z, blockIdx.y, gridDim.y, 0, blocks);
+  const float* stats = partial + kWideQueries * kValues + 2 * m;
+  float max_score = -INFINITY;
+  for (int p = threadIdx.x; p < splits.count; p += kBlockThreads) max_score = fmaxf(max_score, stats[p * kStride]);
+  for (int step = 16; step > 0; step /= 2) max_score = fmaxf(max_score, __shfl_xor_sync(0xffffffffu, max_score, step));
+  if (lane == 0) maxima[warp] = max_score;
+  __syncthreads();
+#pragma unroll
+  for (int w = 0; w < kWarps; ++w) max_score = fmaxf(max_score, maxima[w]);
+  SplitsSum own;
+  const float* values = partial + m * kValues + d + lane * 4;
+  AddSplits(values, stats, kStride, warp, splits.pinned, max_score, &own);
+  const int first = splits.pinned + (warp + kWarps - splits.first_ring % kWarps) % kWarps;
+  AddSplits(values, stats, kStride, first, splits.count, max_score, &own);
+  *reinterpret_cast<float4*>(sums[warp] + lane * 4) = own.sum;
+  if (lane == 0) totals[warp] = own.total;
+  __syncthreads();
+  if (threadIdx.x >= kDims) return;
+  float sum = 0, total = 0;
+#pragma unroll
+  for (int w = 0; w < kWarps; ++w) sum += sums[w][threadIdx.x], total += totals[w];
+  const int row = RowOfQuery(a, m), head = static_cast<int>(blockIdx.y) * a.tile_heads + m - row * a.tile_heads;
+  StoreElement(
+      a.out.data, a.out.dtype,
+      static_cast<int64_t>(tile.row + row) * a.out.stride + static_cast<int64_t>(head) * kValues + d + threadIdx.x,
+      sum / total);
+}
+
+}  // namespace
+
+int32_t WideAttentionQueries(const AttentionPlan& plan) {
+  const bool latent =
+      (plan.head_dim == 576 && plan.value_dim == 512) || (plan.head_dim == 320 && plan.value_dim == 256);
+  const bool size = plan.latent != 0 ? latent && plan.kv_heads == 1 : plan.head_dim == 512;
+  const bool type = plan.cache == DType::kF16 || plan.cache == DType::kBF16;
+  return size && type ? kWideQueries : 0;
+}
+
+int64_t WidePartialBytes(const AttentionPlan& plan) {
+  return int64_t{kWideQueries} * (plan.value_dim + 2) * static_cast<int64_t>(sizeof(float));
+}
+
+void LaunchWideAttention(const Launcher& on, const AttentionPlan& plan, int64_t partial_bytes) {
+  const int splits = plan.splits, head_tiles = plan.heads / plan.tile_heads;
+  const bool partial = plan.split_units > 0 || splits > 1;
+  const int64_t tile_bytes = WidePartialBytes(plan) * splits * head_tiles;
+  const int64_t at_once = partial ? partial_bytes / tile_bytes : plan.tile_count;
+  CHECK_GT(at_once, 0);
+  for (int first = 0; first < plan.tile_count; first += static_cast<int>(at_once)) {
+    const int64_t count = std::min<int64_t>(at_once, plan.tile_count - first);
+    plan.cache == DType::kF16 ? LaunchWideF16(on, plan, splits, first, count)
+                              : LaunchWideBf16(on, plan, splits, first, count);
+    if (!partial) continue;
+    Launch(on, plan.value_dim == 512 ? ReduceWideKernel<512> : ReduceWideKernel<256>,
+           Grid(kWideQueries * (plan.value_dim / kDims), head_tiles, count), kBlockThreads, 0, plan, first, splits);
+  }
+}
+
+}  // namespace ringside::cuda
