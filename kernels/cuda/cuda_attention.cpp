@@ -45,7 +45,7 @@ void CudaBackend::Attention(const AttentionArgs& args) {
   plan.slopes = scores.slopes, plan.sinks = scores.sinks;
   plan.biases = scores.biases, plan.bias_reach = static_cast<int32_t>(scores.bias_reach);
   if (args.pairs == RopePairs::kNone || args.rotary == 0) plan.rotary = 0;  // other layers of the plan may rotate
-  plan.layer_offset = args.layer * shape.layer_tile_bytes();
+  plan.layer_offset = shape.state.bytes() + args.layer * shape.layer_tile_bytes();
   if (HasTiledAttention(plan.cache, plan.head_dim)) CHECK(AllowsVectorAccess(args.out));
   CHECK(plan.wgmma_queries == 0 || AllowsVec8(plan, args.qkv));
   if (last_layer_.epoch != recorder_.submission_epoch()) last_layer_ = {.epoch = recorder_.submission_epoch()};

@@ -13,6 +13,7 @@
 #include "kernels/cuda/memory/device_memory.h"
 #include "kernels/cuda/ranks/rank_exchange.h"
 #include "kernels/cuda/ranks/stage_exchange.h"
+#include "kernels/cuda/recurrence/recurrence_staging.h"
 #include "kernels/cuda/sampling/sampled_tokens.h"
 #include "kernels/cuda/slab_copies.h"
 #include "kernels/cuda/steps/step_recorder.h"
@@ -55,7 +56,14 @@ class CudaBackend final : public Backend {
   DType activation_dtype() const override { return options_.dtype; }
   DType weight_dtype() const override { return options_.quantization.value_or(options_.dtype); }
   bool has(Feature feature) const override {
-    return feature == Feature::kFp8Gemms && recorder_.runner().multiplies_in_e4m3();
+    switch (feature) {
+      case Feature::kFp8Gemms:
+        return recorder_.runner().multiplies_in_e4m3();
+      case Feature::kRecurrence:
+        return true;
+      default:
+        return false;
+    }
   }
   std::string Describe() const override;
   std::optional<size_t> free_bytes() const override { return memory_.free_bytes(); }
@@ -81,6 +89,7 @@ class CudaBackend final : public Backend {
   void Attention(const AttentionArgs& args) override;
   void MultiplyActivated(Tensor x, Activation activation, Tensor y) override;
   void Activate(Tensor x, Activation activation) override;
+  void Recur(const RecurrenceArgs& args) override;
   void Experts(const ExpertsArgs& args) override;
   void Add(Tensor x, Tensor y) override;
   void SoftCap(Tensor x, float cap) override;
@@ -96,7 +105,7 @@ class CudaBackend final : public Backend {
   void SampleGreedy(Tensor logits, int64_t first, std::span<SampledToken> sampled) override;
 
  private:
-  /// The last attention layer of a submission; earlier layers may still be being written.
+  /// The last layer of a submission with attention, or with a recurrence; earlier layers may still be being written.
   struct LastLayer {
     uint64_t epoch = 0;  // StepRecorder::submission_epoch
     int64_t layer = -1;
@@ -118,8 +127,9 @@ class CudaBackend final : public Backend {
   StepRecorder recorder_{&exchange_, &stages_, &slab_copies_};
   WeightLoader weights_{options_, this, &memory_, &recorder_};
   AttentionStaging attention_{options_.deterministic, &memory_, &recorder_};
+  RecurrenceStaging recurrence_{&memory_, &recorder_};
   AdapterStep adapted_;
-  LastLayer last_layer_;
+  LastLayer last_layer_, last_recurrence_;
   SampledTokens sampled_;
 };
 

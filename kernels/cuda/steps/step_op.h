@@ -9,6 +9,7 @@
 #include "kernels/cuda/attention/attention_plan.h"
 #include "kernels/cuda/experts/experts_plan.h"
 #include "kernels/cuda/linear/low_rank_plan.h"
+#include "kernels/cuda/recurrence/recurrence_plan.h"
 #include "kernels/cuda/sampling/device_sampling_params.h"
 #include "kernels/row_sampling_params.h"
 #include "kernels/tensor.h"
@@ -22,6 +23,7 @@ enum class OpKind {
   kLinear,
   kLowRank,
   kAttention,
+  kRecur,
   kMultiplyActivated,
   kActivate,
   kExperts,
@@ -59,6 +61,7 @@ struct StepOp {
   AttentionPlan attention;
   ExpertsPlan experts;
   LowRankPlan low_rank;
+  RecurrencePlan recurrence;
   const DeviceSamplingParams* row_params = nullptr;  // kSampleTokens: staged
   SampledToken* sampled = nullptr;                   // pinned host memory
   int32_t* sampled_ids = nullptr;    // kSampleTokens, kSampleGreedy: written; kEmbed: read for awaited tokens

@@ -117,6 +117,9 @@ size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
     case OpKind::kAttention:
       RunAttention(op.attention);
       return 1;
+    case OpKind::kRecur:
+      RunRecurrence(op.recurrence);
+      return 1;
     case OpKind::kMultiplyActivated:
       if (const size_t ops_run = RunWithE4M3Output(ops); ops_run > 0) return ops_run;
       LaunchMultiplyActivated(on_, op.x, op.activation, op.y);
@@ -370,6 +373,12 @@ void StepRunner::RunAttention(const AttentionPlan& plan) {
   AttentionPlan with_scratch = plan;
   with_scratch.partial = static_cast<float*>(scratch_);
   LaunchTiledAttention(on_, with_scratch);
+}
+
+void StepRunner::RunRecurrence(const RecurrencePlan& plan) {
+  LaunchConvolveRows(on_, plan);
+  if (plan.has_state != 0) LaunchUpdateState(on_, plan);
+  if (plan.late != 0) LaunchStoreTail(on_, plan);
 }
 
 void StepRunner::RunExperts(const StepOp& op) {

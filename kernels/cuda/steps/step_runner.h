@@ -66,6 +66,7 @@ class StepRunner {
   void MultiplyOne(const StepOp& op, Tensor x, const void* weight, Tensor y, const LinearPlan& plan);
   std::span<std::byte> scratch() const { return {static_cast<std::byte*>(scratch_), scratch_bytes_}; }
   void RunAttention(const AttentionPlan& plan);
+  void RunRecurrence(const RecurrencePlan& plan);
   /// Runs the experts in chunks of rows that fit in the scratch memory.
   void RunExperts(const StepOp& op);
 
