@@ -127,7 +127,7 @@ class CudaBackend final : public Backend {
   StepRecorder recorder_{&exchange_, &stages_, &slab_copies_};
   WeightLoader weights_{options_, this, &memory_, &recorder_};
   AttentionStaging attention_{options_.deterministic, &memory_, &recorder_};
-  RecurrenceStaging recurrence_{&memory_, &recorder_};
+  RecurrenceStaging recurrence_{options_.deterministic, &memory_, &recorder_};
   AdapterStep adapted_;
   LastLayer last_layer_, last_recurrence_;
   SampledTokens sampled_;

@@ -32,7 +32,7 @@ void CudaBackend::Recur(const RecurrenceArgs& args) {
   plan.early = args.layer > last_recurrence_.layer && !slab_copies_.busy() ? 1 : 0;
   last_recurrence_.layer = args.layer;
   // Prefill mixed with other sequences' rows rarely repeats a shape.
-  if (plan.segment_count > 1 && plan.single == 0) recorder_.ExpectNoRecurrence();
+  if (plan.segment_count > 1 && args.x.rows > plan.segment_count) recorder_.ExpectNoRecurrence();
   recorder_.Record({.kind = OpKind::kRecur, .x = args.x, .y = args.out, .recurrence = plan}, args.x.rows);
 }
 

@@ -362,6 +362,7 @@ std::vector<RecurrenceCase> LargeCases() {
   return {{.sizes = Sized(Mixer::kDeltaNet, 2, 6, 128, 128), .length = 300, .seed = 41},
           {.sizes = Sized(Mixer::kKda, 2, 2, 128, 128), .length = 200, .seed = 43},
           {.sizes = Sized(Mixer::kMamba2, 1, 4, 128, 64), .length = 200, .seed = 45, .bias = true, .skip = true},
+          {.sizes = Alternating(Sized(Mixer::kDeltaNet, 2, 6, 64, 48)), .length = 280, .seed = 46},
           {.sizes = Sized(Mixer::kDeltaNet, 1, 2, 192, 256), .length = 150, .seed = 47},
           {.sizes = Convolution(2048, 3), .length = 150, .seed = 49}};
 }
@@ -483,6 +484,16 @@ TEST_P(DeviceRecurrence, DroppedRowsLeaveNoTrace) {
       got.insert(got.end(), row.begin(), row.end());
     }
     ExpectSame(got, want, "after rejected drafts");
+  }
+}
+
+// More whole chunks than the scratch memory of a device has room for.
+TEST_P(DeviceRecurrence, LongPromptsMatchTheReference) {
+  const RecurrenceCase c{.sizes = Sized(Mixer::kDeltaNet, 1, 48, 64, 16), .length = 6000, .seed = 51};
+  const auto reference = MakeBackend(CpuInstructionSets().back(), 2);
+  const std::vector<float> want = RunInSteps(*reference, c, c.length);
+  for (const int64_t chunk : {c.length, int64_t{5900}}) {
+    EXPECT_LT(RelativeError(RunInSteps(*backend_, c, chunk, {.all_writes = false}), want), 2e-5) << "chunk " << chunk;
   }
 }
 

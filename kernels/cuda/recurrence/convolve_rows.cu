@@ -56,7 +56,7 @@ __device__ __forceinline__ void Convolve(const RecurrencePlan& a, const StagedSt
   const int lane = threadIdx.x % 32;
   const int slot = (position + 1) % kStateChunk == 0 ? WrittenSlot(a, s, position + 1) : -1;
   float* window = slot < 0 ? nullptr : BoundaryOf(a, s, slot) + a.state_floats;
-  float* tail = s.late == 0 && position >= FirstTailPosition(s) ? TailRow(a, s, position) : nullptr;
+  float* tail = s.late == 0 && position >= s.tail_from ? TailRow(a, s, position) : nullptr;
 #pragma unroll
   for (int j = 0; j < kMaxStrips; ++j) {
     const int c = range.first + lane + 32 * j;
@@ -150,7 +150,7 @@ __global__ void __launch_bounds__(kWarps * 32) ConvolveRowsKernel(RecurrencePlan
 __global__ void StoreTailKernel(RecurrencePlan a) {
   BeginDependentKernel();
   const StagedState s = a.segments[blockIdx.y];
-  const int position = FirstTailPosition(s) + static_cast<int>(blockIdx.x);
+  const int position = s.tail_from + static_cast<int>(blockIdx.x);
   if (s.late == 0 || position >= s.position + s.rows) return;
   const int64_t row = s.first_row + position - s.position;
   float* tail = TailRow(a, s, position);

@@ -13,17 +13,17 @@ namespace ringside::cuda {
 
 constexpr int kStateChunk = StateShape::kChunk;
 
-/// A segment of the step.
+/// A segment of the step, or some of its rows.
 struct StagedState {
   void* slab;
   int32_t first_row, rows;
   int32_t position;             // of the first row
   int32_t slot;                 // of the boundary before it; -1: a state of zeros
   int32_t first_write, writes;  // in RecurrencePlan::writes
-  // The segment starts inside a chunk and ends in a later one, so its rows replace rows of the tail that its first ones
-  // still read: a last kernel stores them.
+  int32_t tail_from;            // the position from which on rows are stored in the tail
+  // A last kernel stores the rows of the tail, except for u: the segment's rows may replace rows of the tail that its
+  // first ones still read, or it has runs of whole chunks.
   int32_t late;
-  int32_t reserved;
 };
 /// A boundary that a segment stores.
 struct StagedBoundary {
@@ -52,10 +52,15 @@ struct RecurrencePlan {
   const StagedState* segments = nullptr;    // [segment_count]
   const int32_t* segment_of_row = nullptr;  // [T]
   const StagedBoundary* writes = nullptr;
-  int32_t segment_count = 0;
-  int32_t single = 0;   // every segment has one row
-  int32_t late = 0;     // any StagedState::late
-  int32_t aligned = 0;  // heads' q, k, v and u start at multiples of 16 bytes in `mixed` and in the tail
+  // Rows in the order of their kernels: any rows; runs of whole chunks on tensor cores; the segments' last rows.
+  const StagedState* parts = nullptr;  // [part_count]
+  const StagedState* runs = nullptr;   // [run_count]
+  const StagedState* rests = nullptr;  // [rest_count]
+  int32_t segment_count = 0, part_count = 0, run_count = 0, rest_count = 0;
+  int32_t run_chunks = 0;  // of the longest run
+  int32_t single = 0;      // every part has one row
+  int32_t late = 0;        // any StagedState::late
+  int32_t aligned = 0;     // heads' q, k, v and u start at multiples of 16 bytes in `mixed` and in the tail
   // No kernel since the last synchronization has written this layer's state, so it may be read before the preceding
   // kernel has ended.
   int32_t early = 0;

@@ -14,15 +14,17 @@ namespace ringside::cuda {
 
 class RecurrenceStaging {
  public:
-  /// Memory and recorder are borrowed.
-  RecurrenceStaging(DeviceMemory* memory, StepRecorder* recorder) : memory_(memory), recorder_(recorder) {}
+  /// `fixed_order`: results must not depend on how rows are split into steps. Memory and recorder are borrowed.
+  RecurrenceStaging(bool fixed_order, DeviceMemory* memory, StepRecorder* recorder)
+      : fixed_order_(fixed_order), memory_(memory), recorder_(recorder) {}
 
   /// The plan of a layer, without `early`. REQUIRES: CheckRecurrence.
   RecurrencePlan PlanFor(const RecurrenceArgs& args);
 
  private:
-  void StageSegments(const RecurrenceArgs& args);
+  void StageSegments(const RecurrenceArgs& args, bool has_runs);
 
+  const bool fixed_order_;
   DeviceMemory* const memory_;
   StepRecorder* const recorder_;
   uint64_t step_ = 0;        // staged step; 0: none

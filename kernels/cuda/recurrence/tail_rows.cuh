@@ -17,11 +17,6 @@ __device__ __forceinline__ float* TailRow(const RecurrencePlan& a, const StagedS
 __device__ __forceinline__ const float* MixedRow(const RecurrencePlan& a, int64_t row) {
   return static_cast<const float*>(a.mixed.data) + row * a.mixed.stride;
 }
-/// The first position whose row of the tail the segment leaves: its last chunk's first, or its own first.
-__device__ __forceinline__ int FirstTailPosition(const StagedState& s) {
-  const int last = s.position + s.rows - 1;
-  return max(s.position, last - last % kStateChunk);
-}
 /// The slot of the segment's boundary at a position; -1: it is not stored.
 __device__ __forceinline__ int WrittenSlot(const RecurrencePlan& a, const StagedState& s, int position) {
   for (int i = 0; i < s.writes; ++i) {

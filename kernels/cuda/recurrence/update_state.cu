@@ -45,9 +45,10 @@ __device__ __forceinline__ float4 FusedMultiplyAdd(float4 x, float factor, float
   return {fmaf(x.x, factor, sum.x), fmaf(x.y, factor, sum.y), fmaf(x.z, factor, sum.z), fmaf(x.w, factor, sum.w)};
 }
 
-__device__ __forceinline__ StateBlock BlockOf(const RecurrencePlan& a, const StateTile& t) {
+__device__ __forceinline__ StateBlock BlockOf(const RecurrencePlan& a, const StagedState* segments,
+                                              const StateTile& t) {
   StateBlock b;
-  b.s = a.segments[blockIdx.y];
+  b.s = segments[blockIdx.y];
   b.head = static_cast<int>(blockIdx.x) % a.value_heads;
   b.key_head = KeyHeadOf(a, b.head);
   b.column = static_cast<int>(blockIdx.x) / a.value_heads * t.slice;
@@ -126,7 +127,7 @@ struct TileRows {
 /// Loads the rows' q, k, v, G and b, and stores k and G in the tail.
 __device__ __forceinline__ void LoadRows(const RecurrencePlan& a, const StateTile& t, const StateBlock& b,
                                          const TileRows& rows, float* shared) {
-  const int keys = b.key_head * a.key_size, tail_from = b.s.late != 0 ? INT_MAX : FirstTailPosition(b.s);
+  const int keys = b.key_head * a.key_size, tail_from = b.s.late != 0 ? INT_MAX : b.s.tail_from;
   for (int i = threadIdx.x; i < rows.count * a.key_size; i += blockDim.x) {
     const int r = i / a.key_size, c = i % a.key_size, at = r * t.key_stride + c, in_chunk = rows.offset + r;
     const float* mixed = MixedRow(a, rows.row + r);
@@ -232,7 +233,6 @@ __device__ __forceinline__ void MultiplyState(const RecurrencePlan& a, const Sta
 /// u and o of the rows, one after the other.
 __device__ __forceinline__ void UpdateRows(const RecurrencePlan& a, const StateTile& t, const StateBlock& b,
                                            const TileRows& rows, float* shared) {
-  const int tail_from = FirstTailPosition(b.s);
   for (int r = 0; r < rows.count; ++r) {
     const int row = rows.offset + r, row_parts = (row + kRowPart - 1) / kRowPart;
     const float *by_key = shared + t.weights + r * kStateChunk, *by_query = by_key + t.rows * kStateChunk;
@@ -262,7 +262,7 @@ __device__ __forceinline__ void UpdateRows(const RecurrencePlan& a, const StateT
       const int column = b.head * a.value_size + b.column + c;
       shared[t.updates + row * t.slice + c] = u;
       StoreElement(a.out.data, a.out.dtype, (rows.row + r) * a.out.stride + column, o);
-      if (rows.position + r >= tail_from) TailRow(a, b.s, row)[a.update_in_row + column] = u;
+      if (rows.position + r >= b.s.tail_from) TailRow(a, b.s, row)[a.update_in_row + column] = u;
     }
     __syncthreads();
   }
@@ -310,12 +310,13 @@ __device__ __forceinline__ void StoreState(const RecurrencePlan& a, const StateB
   }
 }
 
-__global__ void __launch_bounds__(kMaxThreads) UpdateStateKernel(RecurrencePlan a, StateTile t) {
+__global__ void __launch_bounds__(kMaxThreads)
+    UpdateStateKernel(RecurrencePlan a, const StagedState* segments, StateTile t) {
   extern __shared__ float4 shared_vectors[];
   auto* shared = reinterpret_cast<float*>(shared_vectors);
   TriggerProgrammaticLaunch();
   if (a.early == 0) GridDependencySync();
-  const StateBlock b = BlockOf(a, t);
+  const StateBlock b = BlockOf(a, segments, t);
   float4 state[kPart];
   LoadState(a, b, state);
   FetchTail(a, t, b, shared);
@@ -361,8 +362,8 @@ StateTile TileOf(const RecurrencePlan& plan, int slice, int rows, int state_rows
 }
 
 /// The largest tile that fits in shared memory.
-StateTile LargestTile(const Launcher& on, const RecurrencePlan& plan) {
-  int slice = std::min(plan.value_size, kMaxSlice), rows = plan.single != 0 ? 1 : kTileRows;
+StateTile LargestTile(const Launcher& on, const RecurrencePlan& plan, bool single) {
+  int slice = std::min(plan.value_size, kMaxSlice), rows = single ? 1 : kTileRows;
   for (;;) {
     const StateTile tile = TileOf(plan, slice, rows, std::min(rows, kStateRows));
     if (tile.bytes() <= SharedBytes(on.large)) return tile;
@@ -377,12 +378,14 @@ StateTile LargestTile(const Launcher& on, const RecurrencePlan& plan) {
 
 }  // namespace
 
-void LaunchUpdateState(const Launcher& on, const RecurrencePlan& plan) {
-  const StateTile tile = LargestTile(on, plan);
+void LaunchUpdateState(const Launcher& on, const RecurrencePlan& plan, const StagedState* segments, int count,
+                       bool single) {
+  if (count == 0) return;
+  const StateTile tile = LargestTile(on, plan, single);
   const int slices = (plan.value_size + tile.slice - 1) / tile.slice,
             threads = (tile.parts * tile.lanes + 31) / 32 * 32;
-  Launch(on, UpdateStateKernel, Grid(int64_t{plan.value_heads} * slices, plan.segment_count), threads, tile.bytes(),
-         plan, tile);
+  Launch(on, UpdateStateKernel, Grid(int64_t{plan.value_heads} * slices, count), threads, tile.bytes(), plan, segments,
+         tile);
 }
 
 }  // namespace ringside::cuda

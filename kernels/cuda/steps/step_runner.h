@@ -67,6 +67,8 @@ class StepRunner {
   std::span<std::byte> scratch() const { return {static_cast<std::byte*>(scratch_), scratch_bytes_}; }
   void RunAttention(const AttentionPlan& plan);
   void RunRecurrence(const RecurrencePlan& plan);
+  /// Runs whole chunks, as many at a time as the scratch memory has room for.
+  void RunChunks(RecurrencePlan plan);
   /// Runs the experts in chunks of rows that fit in the scratch memory.
   void RunExperts(const StepOp& op);
 
