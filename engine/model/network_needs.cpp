@@ -54,6 +54,7 @@ constexpr Need kNeeds[] = {
      "Kimi Delta Attention layers"},
     {Feature::kRecurrence, [](const ModelSpec& spec) { return spec.recurrence.mixer == Mixer::kConvolution; },
      "short convolutions"},
+    {Feature::kGates, [](const ModelSpec& spec) { return spec.recurrent(); }, "gates of recurrent layers"},
     {Feature::kPlainExperts, [](const ModelSpec& spec) { return spec.experts > 0 && !spec.gated; },
      "experts without a gate"},
     {Feature::kGates, [](const ModelSpec& spec) { return spec.query_gate; }, "a gate of the attention's output"},

@@ -4,49 +4,15 @@
 #include <cstring>
 
 #include "kernels/cpu/cpu_backend.h"
+#include "kernels/recurrence_checks.h"
 
 namespace ringside::cpu {
 namespace {
 
 constexpr int64_t kChunk = StateShape::kChunk;
 
-void CheckColumns(const Tensor& x, int64_t rows, int64_t cols) {
-  CHECK(x.dtype == DType::kF32 && (rows == 0 || x.data != nullptr));
-  CHECK_EQ(x.rows, rows);
-  CHECK_EQ(x.cols, cols);
-}
-
-void CheckSizes(const RecurrenceArgs& args) {
-  const RecurrenceShape& sizes = args.sizes;
-  const int64_t rows = args.x.rows;
-  CHECK(IsRecurrent(sizes.mixer) && sizes.channels() > 0);
-  CHECK(sizes.kernel >= 1 && sizes.kernel <= RecurrenceShape::kMaxKernel);
-  CHECK_EQ(args.shape.state.boundary_bytes, sizes.StateOf(1).boundary_bytes);
-  CHECK_EQ(args.shape.state.tail_row_bytes, sizes.StateOf(1).tail_row_bytes);
-  CHECK(args.layer >= 0 && args.layer < args.shape.state.layers);
-  CheckColumns(args.x, rows, sizes.channels());
-  if (sizes.mixer == Mixer::kConvolution) return CheckColumns(args.out, rows, sizes.channels());
-  CHECK(sizes.key_heads > 0 && sizes.value_heads % sizes.key_heads == 0 && sizes.value_size % kLanes == 0);
-  CHECK(std::max(sizes.key_size, sizes.value_size) <= RecurrenceShape::kMaxSize);
-  CHECK(sizes.mixer != Mixer::kKda || sizes.key_heads == sizes.value_heads);
-  CheckColumns(args.rates, rows, sizes.decays());
-  if (sizes.corrects()) CheckColumns(args.betas, rows, sizes.value_heads);
-  CheckColumns(args.mixed, rows, sizes.mixed_columns());
-  CheckColumns(args.out, rows, sizes.values());
-}
-
-/// The segment has its boundary, and stores at least the last one it reaches.
-void CheckStates(const AttentionSegment& segment, const StateShape& state) {
-  CHECK(segment.history == nullptr);
-  CHECK(segment.state_slot >= -1 && segment.state_slot < state.slots);
-  CHECK(segment.state_slot >= 0 || segment.position < kChunk);
-  int64_t last = StateShape::BoundaryBefore(segment.position);
-  for (const StateWrite& write : segment.state_writes) {
-    CHECK(write.position > last && write.position % kChunk == 0 && write.position <= segment.position + segment.rows);
-    CHECK(write.slot >= 0 && write.slot < state.slots && write.slot != segment.state_slot);
-    last = write.position;
-  }
-  CHECK_EQ(last, StateShape::BoundaryBefore(segment.position + segment.rows));
+void CheckTypes(const RecurrenceArgs& args) {
+  for (const Tensor& x : {args.x, args.rates, args.betas, args.mixed, args.out}) CHECK(x.dtype == DType::kF32);
 }
 
 RecurrenceCall MakeRecurrenceCall(const RecurrenceArgs& args) {
@@ -118,11 +84,7 @@ void FindStates(const RecurrenceArgs& args, RecurrenceScratch* scratch) {
   const StateShape& state = args.shape.state;
   scratch->segments.clear(), scratch->writes.clear(), scratch->segment_of_row.clear();
   scratch->segment_of_row.resize(static_cast<size_t>(args.x.rows));
-  int64_t covered = 0;
   for (const AttentionSegment& segment : args.segments) {
-    CheckStates(segment, state);
-    CHECK(segment.first_row >= 0 && segment.first_row + segment.rows <= args.x.rows);
-    covered += segment.rows;
     auto* slab = static_cast<std::byte*>(segment.slab);
     const auto boundary = [&](int slot) {
       return reinterpret_cast<float*>(slab + state.BoundaryOffset(slot, args.layer));
@@ -137,7 +99,6 @@ void FindStates(const RecurrenceArgs& args, RecurrenceScratch* scratch) {
       scratch->writes.push_back({write.position, boundary(write.slot)});
     }
   }
-  CHECK_EQ(covered, args.x.rows);
   const BoundaryWrite* writes = scratch->writes.data();
   for (size_t i = 0; i < scratch->segments.size(); ++i) {
     scratch->segments[i].writes = writes;
@@ -148,7 +109,8 @@ void FindStates(const RecurrenceArgs& args, RecurrenceScratch* scratch) {
 }  // namespace
 
 void CpuBackend::Recur(const RecurrenceArgs& args) {
-  CheckSizes(args);
+  CheckRecurrence(args);
+  CheckTypes(args);
   FindStates(args, &recurrence_);
   const std::vector<RecurrenceSegment>& segments = recurrence_.segments;
   if (segments.empty()) return;

@@ -13,6 +13,7 @@
 #include "kernels/cuda/memory/device_memory.h"
 #include "kernels/cuda/ranks/rank_exchange.h"
 #include "kernels/cuda/ranks/stage_exchange.h"
+#include "kernels/cuda/recurrence/recurrence_staging.h"
 #include "kernels/cuda/sampling/sampled_tokens.h"
 #include "kernels/cuda/slab_copies.h"
 #include "kernels/cuda/steps/step_recorder.h"
@@ -58,6 +59,7 @@ class CudaBackend final : public Backend {
     switch (feature) {
       case Feature::kLatentAttention:
       case Feature::kVariedLayers:
+      case Feature::kRecurrence:
         return true;
       case Feature::kFp8Gemms:
         return recorder_.runner().multiplies_in_e4m3();
@@ -90,6 +92,7 @@ class CudaBackend final : public Backend {
   void Attention(const AttentionArgs& args) override;
   void MultiplyActivated(Tensor x, Activation activation, Tensor y) override;
   void Activate(Tensor x, Activation activation) override;
+  void Recur(const RecurrenceArgs& args) override;
   void Experts(const ExpertsArgs& args) override;
   void Add(Tensor x, Tensor y) override;
   void SoftCap(Tensor x, float cap) override;
@@ -105,7 +108,7 @@ class CudaBackend final : public Backend {
   void SampleGreedy(Tensor logits, int64_t first, std::span<SampledToken> sampled) override;
 
  private:
-  /// The last attention layer of a submission; earlier layers may still be being written.
+  /// The last layer of a submission with attention, or with a recurrence; earlier layers may still be being written.
   struct LastLayer {
     uint64_t epoch = 0;  // StepRecorder::submission_epoch
     int64_t layer = -1;
@@ -127,8 +130,9 @@ class CudaBackend final : public Backend {
   StepRecorder recorder_{&exchange_, &stages_, &slab_copies_};
   WeightLoader weights_{options_, this, &memory_, &recorder_};
   AttentionStaging attention_{options_.deterministic, &memory_, &recorder_};
+  RecurrenceStaging recurrence_{options_.deterministic, &memory_, &recorder_};
   AdapterStep adapted_;
-  LastLayer last_layer_;
+  LastLayer last_layer_, last_recurrence_;
   SampledTokens sampled_;
 };
 

@@ -17,6 +17,7 @@
 #include "kernels/cuda/kernel_config.h"
 #include "kernels/cuda/linear/linear_plan.h"
 #include "kernels/cuda/linear/low_rank_plan.h"
+#include "kernels/cuda/recurrence/recurrence_plan.h"
 #include "kernels/cuda/sampling/device_sampling_params.h"
 #include "kernels/row_sampling_params.h"
 #include "kernels/tensor.h"
@@ -189,6 +190,28 @@ void LaunchFewExperts(const Launcher& on, const ExpertsCall& call);
 void LaunchManyExperts(const Launcher& on, const ExpertsCall& call);
 /// y += the weighted sum of the parts.
 void LaunchSumParts(const Launcher& on, const ExpertsCall& call);
+
+// ---- recurrence/
+/// Convolved channels with their norms, G and b in plan.mixed; with kConvolution the result. Stores the convolution's
+/// inputs: in the window of each boundary that a segment stores, and in the tail unless StagedState::late.
+void LaunchConvolveRows(const Launcher& on, const RecurrencePlan& plan);
+/// Results, boundary states, and the rows of the tail; only u of segments that are StagedState::late. `segments` is
+/// staged; `single`: each has one row.
+void LaunchUpdateState(const Launcher& on, const RecurrencePlan& plan, const StagedState* segments, int count,
+                       bool single);
+/// Whether there are kernels for whole chunks of these sizes.
+bool HasChunkKernels(const Launcher& on, const RecurrencePlan& plan);
+/// Scratch memory for a chunk of all heads.
+size_t ChunkWeightBytes(const RecurrencePlan& plan);
+/// Chunks [first, first + count) of every run. `weights` has room for count chunks of all runs.
+struct ChunkRange {
+  int first = 0, count = 0;
+};
+void LaunchChunkWeights(const Launcher& on, const RecurrencePlan& plan, const ChunkRange& chunks, void* weights);
+/// As LaunchUpdateState for the chunks. REQUIRES: LaunchChunkWeights for these.
+void LaunchChunkStates(const Launcher& on, const RecurrencePlan& plan, const ChunkRange& chunks, const void* weights);
+/// The rest of the tail of segments that are StagedState::late.
+void LaunchStoreTail(const Launcher& on, const RecurrencePlan& plan);
 
 // ---- sampling/sample_tokens.cu
 /// sampled[r] = the token sampled with row_params[r] (device memory) from row r of `logits` (float32), which is

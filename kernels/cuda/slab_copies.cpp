@@ -12,12 +12,31 @@ namespace {
 constexpr int64_t kCallBytes = int64_t{5} << 19;
 constexpr int64_t kMaxSplitParts = 8;  // parts of a load; an event after each makes its layers available
 
+/// The runs of tiles, without those of recurrent state.
+std::vector<SlabRun> TileRuns(const KvShape& shape, std::span<const SlabRun> runs) {
+  std::vector<SlabRun> tiles;
+  for (const SlabRun& run : runs) {
+    if (run.offset >= shape.state.bytes()) tiles.push_back(run);
+  }
+  return tiles;
+}
+
 // Number of layers copied per call and run.
 int64_t LayersPerPart(const KvShape& shape, std::span<const SlabRun> runs) {
   int64_t bytes = 0;
   for (const SlabRun& run : runs) bytes = std::max(bytes, run.bytes);
   const int64_t parts = std::clamp<int64_t>(bytes / kCallBytes, 1, std::min(kMaxSplitParts, shape.layers));
   return (shape.layers + parts - 1) / parts;
+}
+
+void CopyWhole(bool to_host, const SlabRun& run, std::byte* slab, cudaStream_t stream) {
+  std::byte* device = slab + run.offset;
+  const auto bytes = static_cast<size_t>(run.bytes);
+  if (to_host) {
+    CHECK_CUDA(cudaMemcpyAsync(run.host, device, bytes, cudaMemcpyDeviceToHost, stream));
+  } else {
+    CHECK_CUDA(cudaMemcpyAsync(device, run.host, bytes, cudaMemcpyHostToDevice, stream));
+  }
 }
 
 /// Copies some layers of a run that is part of a larger slab on the host: with ranks, whose layers do not differ.
@@ -80,29 +99,35 @@ CopyTicket SlabCopies::Begin(bool to_host, const KvShape& shape, std::byte* slab
   for (const Copy& copy : copies_) {
     if (copy.slab == slab) CHECK_CUDA(cudaStreamWaitEvent(stream, copy.events.back(), 0));
   }
-  const int64_t layers_per_event = to_host ? shape.layers : LayersPerPart(shape, runs);
-  Copy copy{++last_ticket_, slab, shape.slab_bytes(), to_host, layers_per_event, {}};
+  const std::vector<SlabRun> tiles = TileRuns(shape, runs);
+  const int64_t layers_per_event = to_host ? shape.layers : LayersPerPart(shape, tiles);
+  Copy copy{++last_ticket_, slab, shape.slab_bytes(), to_host, layers_per_event, !shape.state.empty(), {}};
+  const auto record = [&] {
+    copy.events.push_back(AcquireEvent());
+    CHECK_CUDA(cudaEventRecord(copy.events.back(), stream));
+  };
+  if (copy.has_state) {  // first: the first layers of a network are usually recurrent
+    for (const SlabRun& run : runs) {
+      if (run.offset < shape.state.bytes()) CopyWhole(to_host, run, slab, stream);
+    }
+    record();
+  }
   const auto tile_bytes = static_cast<size_t>(shape.tile_bytes());
   for (int64_t layer = 0; layer < shape.layers; layer += copy.layers_per_event) {
     const int64_t layers = std::min(copy.layers_per_event, shape.layers - layer);
     const int64_t offset = shape.LayerOffset(layer);  // within each tile
     const auto width = static_cast<size_t>(shape.LayerOffset(layer + layers) - offset);
-    for (const SlabRun& run : runs) {
-      std::byte *device = slab + run.offset + offset, *host = run.host + offset;
-      const auto bytes = static_cast<size_t>(run.bytes);
+    for (const SlabRun& run : tiles) {
       if (run.host_layer_stride > 0) {
         CopyChunks(to_host, shape, run, slab, layer, layers, stream);
-      } else if (to_host) {
-        CHECK_CUDA(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream));
       } else if (layers == shape.layers) {
-        CHECK_CUDA(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream));
+        CopyWhole(to_host, run, slab, stream);
       } else {
-        CHECK_CUDA(cudaMemcpy2DAsync(device, tile_bytes, host, tile_bytes, width, bytes / tile_bytes,
-                                     cudaMemcpyHostToDevice, stream));
+        CHECK_CUDA(cudaMemcpy2DAsync(slab + run.offset + offset, tile_bytes, run.host + offset, tile_bytes, width,
+                                     static_cast<size_t>(run.bytes) / tile_bytes, cudaMemcpyHostToDevice, stream));
       }
     }
-    copy.events.push_back(AcquireEvent());
-    CHECK_CUDA(cudaEventRecord(copy.events.back(), stream));
+    record();
   }
   copies_.push_back(std::move(copy));
   return last_ticket_;
@@ -147,7 +172,14 @@ bool SlabCopies::Moves(const void* slab) {
 void SlabCopies::Await(const void* slab, int64_t layer, cudaStream_t step) {
   for (const Copy& copy : copies_) {
     if (copy.slab != slab) continue;
-    CHECK_CUDA(cudaStreamWaitEvent(step, copy.events[static_cast<size_t>(layer / copy.layers_per_event)], 0));
+    const int64_t event = (copy.has_state ? 1 : 0) + layer / copy.layers_per_event;
+    CHECK_CUDA(cudaStreamWaitEvent(step, copy.events[static_cast<size_t>(event)], 0));
+  }
+}
+
+void SlabCopies::AwaitState(const void* slab, cudaStream_t step) {
+  for (const Copy& copy : copies_) {
+    if (copy.slab == slab) CHECK_CUDA(cudaStreamWaitEvent(step, copy.events.front(), 0));
   }
 }
 

@@ -41,6 +41,8 @@ class SlabCopies {
   /// Makes `step` wait until this layer of the slab, or the whole slab that contains `place`, may be read and written.
   /// Read-only accesses need not wait for copies to the host.
   void Await(const void* slab, int64_t layer, cudaStream_t step);
+  /// As above for the slab's recurrent state.
+  void AwaitState(const void* slab, cudaStream_t step);
   void Await(const void* place, cudaStream_t step, bool only_reads = false);
 
  private:
@@ -50,7 +52,8 @@ class SlabCopies {
     int64_t slab_bytes = 0;
     bool to_host = false;
     int64_t layers_per_event = 1;
-    std::vector<cudaEvent_t> events;  // one per run of layers; the last one ends the copy
+    bool has_state = false;
+    std::vector<cudaEvent_t> events;  // of the recurrent state; one per run of layers; the last one ends the copy
   };
   void Forget(size_t copy);
   void ForgetDone();

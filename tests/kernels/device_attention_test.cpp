@@ -494,6 +494,32 @@ TEST_P(DeviceAttention, LayersOfAStepAreIndependent) {
   }
 }
 
+// Whatever the size of the recurrent state before a slab's first tile, which attention must not touch.
+TEST_P(DeviceAttention, TilesComeAfterTheRecurrentState) {
+  for (const int64_t d : {16, 64, 128}) {
+    const AttentionCase c{.heads = 4, .kv_heads = 2, .head_dim = d, .rotary = d, .pinned = 3, .length = 260};
+    const KvShape plain = c.Shape(200);
+    KvShape behind = plain;
+    behind.state = {.layers = 1, .boundary_bytes = 832, .tail_row_bytes = 64, .slots = 3};
+    ASSERT_NE(behind.state.bytes() % 1024, 0);
+    const auto bytes = static_cast<size_t>(behind.slab_bytes());
+    const std::vector<std::byte> noise(bytes, std::byte{0xff});
+    const Buffer slab = std::move(backend_->Allocate(bytes).value()),
+                 other = std::move(backend_->Allocate(bytes).value());
+    for (const Buffer* buffer : {&slab, &other}) backend_->CopyToDevice(buffer->data(), noise.data(), bytes);
+    for (int64_t done = 0, rows = 0; done < c.length; done += rows) {
+      rows = done < 200 ? 200 : done % 20 < 15 ? 1 : 5;
+      EXPECT_EQ(Step(*backend_, {c}, behind, {slab.data()}, done, rows),
+                Step(*backend_, {c}, plain, {other.data()}, done, rows))
+          << d << " dimensions, " << rows << " rows at " << done;
+    }
+    std::vector<std::byte> state(static_cast<size_t>(behind.state.bytes()));
+    backend_->CopyToHost(state.data(), slab.data(), state.size());
+    backend_->Synchronize();
+    EXPECT_TRUE(std::ranges::all_of(state, [](std::byte b) { return b == std::byte{0xff}; }));
+  }
+}
+
 TEST_P(DeviceAttention, ManySequencesInAStep) {
   std::vector<AttentionCase> cases;
   for (int64_t i = 0; i < 7; ++i) {

@@ -1,5 +1,5 @@
 // Slab copies to the host and back on every available device: exactly the bytes of the runs, in the order of the calls,
-// and no attention before its layer has arrived.
+// and no attention before its layer has arrived, nor a recurrent mixer before its state.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -64,6 +64,94 @@ TEST_P(DeviceSlab, CopiesExactlyTheGivenRuns) {
   EXPECT_EQ(Read(other), expected);
   EXPECT_TRUE(backend_->CopyDone(0));
   EXPECT_TRUE(backend_->status().ok());
+}
+
+// Parts of the recurrent state, between and after runs of tiles.
+TEST_P(DeviceSlab, CopiesRunsOfTheRecurrentState) {
+  KvShape shape{5, 2, 64, DType::kF16, 1, 9};
+  shape.state = {.layers = 3, .boundary_bytes = 1088, .tail_row_bytes = 192, .slots = 3};
+  const StateShape& state = shape.state;
+  const auto bytes = static_cast<size_t>(shape.slab_bytes());
+  const Buffer slab = std::move(backend_->Allocate(bytes).value()),
+               other = std::move(backend_->Allocate(bytes).value()),
+               third = std::move(backend_->Allocate(bytes).value());
+  const std::vector<std::byte> want = Noise(bytes, 1);
+  backend_->CopyToDevice(slab.data(), want.data(), bytes);
+  // Slot 1, part of a layer's tail, and tiles 3 and 4.
+  std::vector<SlabRun> runs = {{state.BoundaryOffset(1, 0), state.slot_bytes()},
+                               {shape.TileBegin(3), 2 * shape.tile_bytes()},
+                               {state.TailOffset(1, 0), 7 * state.tail_row_bytes}};
+  std::vector<std::byte> host(bytes, std::byte{0xee}), expected(bytes);
+  for (SlabRun& run : runs) {
+    run.host = host.data() + run.offset;
+    std::copy_n(want.begin() + run.offset, run.bytes, expected.begin() + run.offset);
+  }
+  backend_->WaitForCopy(backend_->SaveSlab(shape, slab.data(), runs));
+  std::vector<std::byte> saved(bytes, std::byte{0xee});
+  for (const SlabRun& run : runs) std::copy_n(want.begin() + run.offset, run.bytes, saved.begin() + run.offset);
+  EXPECT_EQ(host, saved);
+  backend_->WaitForCopy(backend_->LoadSlab(shape, other.data(), runs));
+  EXPECT_EQ(Read(other), expected);
+  // The beginning of a slab, up to a tile.
+  const auto begin = static_cast<size_t>(shape.TileBegin(2));
+  backend_->CopyOnDevice(third.data(), slab.data(), begin);
+  const std::vector<std::byte> copied = Read(third);
+  EXPECT_TRUE(std::equal(copied.begin(), copied.begin() + static_cast<std::ptrdiff_t>(begin), want.begin()));
+  EXPECT_TRUE(std::all_of(copied.begin() + static_cast<std::ptrdiff_t>(begin), copied.end(),
+                          [](std::byte b) { return b == std::byte{0}; }));
+  EXPECT_TRUE(backend_->status().ok());
+}
+
+// A short convolution reads the window of its boundary and its tail.
+TEST_P(DeviceSlab, RecurrencesWaitForTheirState) {
+  if (!backend_->has(Feature::kRecurrence)) return;
+  const RecurrenceShape sizes{.mixer = Mixer::kConvolution, .kernel = 4, .width = 4096};
+  KvShape shape{1, 1, 64, DType::kF16, 1, 9};
+  shape.state = sizes.StateOf(24);
+  shape.state.slots = 4;
+  const auto bytes = static_cast<size_t>(shape.slab_bytes()), state = static_cast<size_t>(shape.state.bytes());
+  const Buffer slab = std::move(backend_->Allocate(bytes).value()),
+               still = std::move(backend_->Allocate(bytes).value());
+  std::mt19937 random(3);
+  static std::vector<std::byte> first(state), saved(state);  // pinned memory is never freed
+  std::vector<float> values(state / sizeof(float)), others(values.size());
+  for (float& value : values) value = static_cast<float>(random() % 64) / 64 - 0.5f;
+  for (float& value : others) value = static_cast<float>(random() % 64) / 64 - 0.5f;
+  std::memcpy(first.data(), values.data(), state);
+  backend_->PinHost(first.data(), state);
+  backend_->PinHost(saved.data(), state);
+  std::vector<float> weights(static_cast<size_t>(4 * sizes.width), 0.25f), x(static_cast<size_t>(sizes.width), 1.0f);
+  const DeviceFloats convolution(*backend_, weights);
+  const auto recur = [&](int64_t layer, int64_t position, const Buffer& in) {
+    const DeviceMatrix input(*backend_, DType::kF32, 1, sizes.width, x),
+        out(*backend_, DType::kF32, 1, sizes.width, std::vector<float>(x.size(), NAN));
+    const AttentionSegment segment{.rows = 1, .position = position, .slab = in.data(), .state_slot = 2};
+    backend_->Recur({.sizes = sizes,
+                     .weights = {.convolution = convolution.data()},
+                     .x = input.tensor(),
+                     .out = out.tensor(),
+                     .layer = layer,
+                     .shape = shape,
+                     .segments = {&segment, 1}});
+    return out.Get();
+  };
+  for (const int64_t layer : {0, 7, 23}) {
+    for (const int64_t position : {64 * 5, 64 * 5 + 2}) {  // reads the window; the window and the tail
+      backend_->CopyToDevice(still.data(), first.data(), state);
+      const std::vector<float> want = recur(layer, position, still);
+      backend_->CopyToDevice(slab.data(), others.data(), state);
+      const SlabRun run{0, static_cast<int64_t>(state), first.data()}, back{0, run.bytes, saved.data()};
+      const CopyTicket load = backend_->LoadSlab(shape, slab.data(), {&run, 1});
+      EXPECT_EQ(recur(layer, position, slab), want) << "layer " << layer << ", position " << position;
+      const CopyTicket save = backend_->SaveSlab(shape, slab.data(), {&back, 1});
+      for (const CopyTicket ticket : {load, save}) backend_->WaitForCopy(ticket);
+      // Except for the row of the tail that was written.
+      const auto tail = static_cast<size_t>(shape.state.TailOffset(layer, position));
+      EXPECT_EQ(std::memcmp(saved.data(), first.data(), tail), 0);
+      const size_t after = tail + static_cast<size_t>(shape.state.tail_row_bytes);
+      EXPECT_EQ(std::memcmp(saved.data() + after, first.data() + after, state - after), 0);
+    }
+  }
 }
 
 /// Equal layers, layers that differ in their heads, and layers that store keys alone. Large enough that work without a

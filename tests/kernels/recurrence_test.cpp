@@ -1,10 +1,11 @@
-// Recurrent mixers: against the plain recurrence in double, and bit for bit against themselves for every split into
-// steps, batch, thread count and instruction set; a dropped tail leaves no trace.
+// Recurrent mixers on every device: against the plain recurrence in double, and bit for bit against themselves for
+// every split into steps, batch, thread count and instruction set; a dropped tail leaves no trace.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <functional>
 
+#include "tests/kernels/devices.h"
 #include "tests/kernels/reference.h"
 
 namespace ringside::testing {
@@ -103,19 +104,38 @@ std::vector<double> PlainRecurrence(const RecurrenceCase& c) {
 /// A sequence on a backend, with hand-made slots: boundary b in slot (b / kChunk) % kSlots.
 class Sequence {
  public:
-  Sequence(Backend& backend, const RecurrenceCase& c, int64_t layer = 0)
+  Sequence(Backend& backend, const RecurrenceCase& c)
       : case_(c),
-        layer_(layer),
-        slab_(std::move(backend.Allocate(static_cast<size_t>(c.Shape().slab_bytes())).value())) {
-    auto* floats = static_cast<float*>(slab_.data());  // no stale value may be read
-    std::fill_n(floats, c.Shape().state.bytes() / int64_t{sizeof(float)}, NAN);
+        backend_(backend),
+        slab_(std::move(backend.Allocate(static_cast<size_t>(c.Shape().slab_bytes())).value())),
+        x_(c.Inputs()),
+        rates_(c.Rates()),
+        betas_(c.Betas()),
+        convolution_(backend, c.Convolution()),
+        bias_(backend, c.Bias()),
+        rate_bias_(backend, c.RateBias()),
+        rate_(backend, c.Rate()),
+        skip_(backend, c.Skip()) {
+    const std::vector<float> stale(slab_.bytes() / sizeof(float), NAN);  // must not be read
+    backend.CopyToDevice(slab_.data(), stale.data(), slab_.bytes());
+    backend.Synchronize();
   }
-  Sequence(Backend& backend, const Sequence& other) : Sequence(backend, other.case_, other.layer_) {
-    std::memcpy(slab_.data(), other.slab_.data(), slab_.bytes());
+  Sequence(Backend& backend, const Sequence& other) : Sequence(backend, other.case_) {
+    backend.CopyOnDevice(slab_.data(), other.slab_.data(), slab_.bytes());
     position_ = other.position_;
   }
 
   const RecurrenceCase& tokens() const { return case_; }
+  const std::vector<float>& x() const { return x_; }
+  const std::vector<float>& rates() const { return rates_; }
+  const std::vector<float>& betas() const { return betas_; }
+  RecurrenceWeights weights() const {
+    return {.convolution = convolution_.data(),
+            .convolution_bias = case_.bias ? bias_.data() : nullptr,
+            .rate_bias = rate_bias_.data(),
+            .rate = rate_.data(),
+            .skip = case_.skip ? skip_.data() : nullptr};
+  }
   int64_t position() const { return position_; }
   /// The rows [first, first + rows) of the case's inputs as a segment at the end.
   AttentionSegment Append(int64_t first_row, int64_t rows, bool all_writes) {
@@ -135,14 +155,23 @@ class Sequence {
     return segment;
   }
   void DropRows(int64_t rows) { position_ -= rows; }
+  /// The floats of the slab's state; NaN where none was stored.
+  std::vector<float> State() const {
+    std::vector<float> out(static_cast<size_t>(case_.Shape().state.bytes()) / sizeof(float));
+    backend_.CopyToHost(out.data(), slab_.data(), out.size() * sizeof(float));
+    backend_.Synchronize();
+    return out;
+  }
 
  private:
   // Two slots take turns.
   static int SlotOf(int64_t boundary) { return static_cast<int>(boundary / kChunk % kSlots); }
 
   const RecurrenceCase case_;
-  const int64_t layer_;
+  Backend& backend_;
   Buffer slab_;
+  const std::vector<float> x_, rates_, betas_;
+  const DeviceFloats convolution_, bias_, rate_bias_, rate_, skip_;
   std::vector<StateWrite> writes_;
   int64_t position_ = 0;
 };
@@ -153,43 +182,52 @@ struct StepRows {
   int64_t first, rows;
 };
 
+/// How a step is run.
+struct StepOptions {
+  bool all_writes = true;  // stores every boundary, not only the last
+  int64_t layer = 0;
+  DType type = DType::kF32;  // of inputs and results
+};
+
 /// Runs a step; returns each part's outputs.
-std::vector<std::vector<float>> RunStep(Backend& backend, std::span<const StepRows> parts, bool all_writes = true,
-                                        int64_t layer = 0) {
+std::vector<std::vector<float>> RunStep(Backend& backend, std::span<const StepRows> parts,
+                                        const StepOptions& options = {}) {
   const RecurrenceCase& any = parts[0].sequence->tokens();
   const RecurrenceShape& sizes = any.sizes;
-  std::vector<float> x, rates, betas, w = any.Convolution(), bias = any.Bias(), rate_bias = any.RateBias(),
-                                      rate = any.Rate(), skip = any.Skip();
+  std::vector<float> x, rates, betas;
   std::vector<AttentionSegment> segments;
   int64_t rows = 0;
   for (const StepRows& part : parts) {
-    const RecurrenceCase& c = part.sequence->tokens();
-    segments.push_back(part.sequence->Append(rows, part.rows, all_writes));
+    segments.push_back(part.sequence->Append(rows, part.rows, options.all_writes));
     rows += part.rows;
     const auto add = [&](std::vector<float>& to, const std::vector<float>& all, int64_t width) {
       to.insert(to.end(), all.begin() + part.first * width, all.begin() + (part.first + part.rows) * width);
     };
-    add(x, c.Inputs(), sizes.channels()), add(rates, c.Rates(), sizes.decays());
-    add(betas, c.Betas(), sizes.value_heads);
+    add(x, part.sequence->x(), sizes.channels()), add(rates, part.sequence->rates(), sizes.decays());
+    add(betas, part.sequence->betas(), sizes.value_heads);
   }
-  std::vector<float> mixed(static_cast<size_t>(rows * sizes.mixed_columns()), NAN),
-      out(static_cast<size_t>(rows * any.out_columns()));
+  const auto matrix = [&](DType type, int64_t cols, const std::vector<float>& values) {
+    return DeviceMatrix(backend, type, rows, cols, values);
+  };
+  const auto nans = [&](int64_t cols) { return std::vector<float>(static_cast<size_t>(rows * cols), NAN); };
+  const DeviceMatrix x_rows = matrix(options.type, sizes.channels(), x),
+                     rate_rows = matrix(options.type, sizes.decays(), rates),
+                     beta_rows = matrix(options.type, sizes.value_heads, betas),
+                     mixed = matrix(DType::kF32, sizes.mixed_columns(), nans(sizes.mixed_columns())),
+                     out = matrix(options.type, any.out_columns(), nans(any.out_columns()));
   backend.Recur({.sizes = sizes,
-                 .weights = {.convolution = w.data(),
-                             .convolution_bias = bias.empty() ? nullptr : bias.data(),
-                             .rate_bias = rate_bias.data(),
-                             .rate = rate.data(),
-                             .skip = skip.empty() ? nullptr : skip.data()},
-                 .x = AsTensor(x, rows, sizes.channels()),
-                 .rates = AsTensor(rates, rows, sizes.decays()),
-                 .betas = AsTensor(betas, rows, sizes.value_heads),
-                 .mixed = AsTensor(mixed, rows, sizes.mixed_columns()),
-                 .out = AsTensor(out, rows, any.out_columns()),
-                 .layer = layer,
+                 .weights = parts[0].sequence->weights(),
+                 .x = x_rows.tensor(),
+                 .rates = rate_rows.tensor(),
+                 .betas = beta_rows.tensor(),
+                 .mixed = mixed.tensor(),
+                 .out = out.tensor(),
+                 .layer = options.layer,
                  .shape = any.Shape(),
                  .segments = segments});
+  const std::vector<float> all = out.Get();
   std::vector<std::vector<float>> results;
-  auto from = out.begin();
+  auto from = all.begin();
   for (const StepRows& part : parts) {
     results.emplace_back(from, from + part.rows * any.out_columns());
     from += part.rows * any.out_columns();
@@ -197,17 +235,30 @@ std::vector<std::vector<float>> RunStep(Backend& backend, std::span<const StepRo
   return results;
 }
 
-/// The whole case in steps of `chunk` rows.
-std::vector<float> RunInSteps(Backend& backend, const RecurrenceCase& c, int64_t chunk, bool all_writes = true,
-                              int64_t layer = 0) {
-  Sequence sequence(backend, c, layer);
+/// The rest of the sequence's case in steps of `chunk` rows.
+std::vector<float> Continue(Backend& backend, Sequence* sequence, int64_t chunk, const StepOptions& options = {}) {
   std::vector<float> out;
-  for (int64_t at = 0; at < c.length; at += chunk) {
-    const StepRows part{&sequence, at, std::min(chunk, c.length - at)};
-    const std::vector<float> rows = RunStep(backend, {&part, 1}, all_writes, layer)[0];
+  const int64_t length = sequence->tokens().length;
+  for (int64_t at = sequence->position(); at < length; at += chunk) {
+    const StepRows part{sequence, at, std::min(chunk, length - at)};
+    const std::vector<float> rows = RunStep(backend, {&part, 1}, options)[0];
     out.insert(out.end(), rows.begin(), rows.end());
   }
   return out;
+}
+/// The whole case in steps of `chunk` rows.
+std::vector<float> RunInSteps(Backend& backend, const RecurrenceCase& c, int64_t chunk,
+                              const StepOptions& options = {}) {
+  Sequence sequence(backend, c);
+  return Continue(backend, &sequence, chunk, options);
+}
+
+/// The root mean square of the differences, relative to that of the values.
+template <class Values>
+double RelativeError(const std::vector<float>& got, const Values& want) {
+  double error = 0, size = 0;
+  for (size_t i = 0; i < want.size(); ++i) error += std::pow(got[i] - want[i], 2), size += std::pow(want[i], 2);
+  return std::sqrt(error / size);
 }
 
 RecurrenceShape Sized(Mixer mixer, int64_t key_heads, int64_t value_heads, int64_t key_size, int64_t value_size,
@@ -244,9 +295,7 @@ TEST_P(RecurrenceOnEachSet, MatchesThePlainRecurrence) {
     const std::vector<double> want = PlainRecurrence(c);
     const std::vector<float> got = RunInSteps(*backend, c, c.length);
     ASSERT_EQ(got.size(), want.size());
-    double error = 0, size = 0;
-    for (size_t i = 0; i < want.size(); ++i) error += std::pow(got[i] - want[i], 2), size += std::pow(want[i], 2);
-    EXPECT_LT(std::sqrt(error / size), 1e-5) << static_cast<int>(c.sizes.mixer);
+    EXPECT_LT(RelativeError(got, want), 1e-5) << static_cast<int>(c.sizes.mixer);
   }
 }
 
@@ -257,7 +306,7 @@ TEST_P(RecurrenceOnEachSet, SameBitsForEverySplitAndThreadCount) {
     const std::vector<float> want = RunInSteps(*portable, c, c.length);
     for (const int64_t chunk : {1, 7, 64, 100, 1000}) {
       EXPECT_EQ(RunInSteps(*one, c, chunk), want) << "chunk " << chunk;
-      EXPECT_EQ(RunInSteps(*three, c, chunk, false), want) << "chunk " << chunk;
+      EXPECT_EQ(RunInSteps(*three, c, chunk, {.all_writes = false}), want) << "chunk " << chunk;
     }
   }
 }
@@ -269,7 +318,7 @@ TEST_P(RecurrenceOnEachSet, ResultIsIndependentOfTheBatchAndTheLayer) {
     RecurrenceCase other = c;
     other.seed = 77;
     const std::vector<float> want = RunInSteps(*backend, c, 50), others = RunInSteps(*backend, other, 1);
-    EXPECT_EQ(RunInSteps(*backend, c, 9, true, 1), want);
+    EXPECT_EQ(RunInSteps(*backend, c, 9, {.layer = 1}), want);
     Sequence first(*backend, c), second(*backend, other);
     std::vector<float> got, got_other;
     for (int64_t at = 0; at < c.length; at += 30) {
@@ -302,6 +351,161 @@ TEST_P(RecurrenceOnEachSet, DroppedRowsLeaveNoTrace) {
       const std::vector<float> got = RunStep(*backend, {&next, 1})[0];
       ASSERT_TRUE(std::equal(got.begin(), got.end(), want.begin() + t * c.out_columns())) << t;
       RunStep(*backend, {&own, 1});
+    }
+  }
+}
+
+// ---- devices
+
+/// Cases with the sizes of real networks, and with heads that a block cannot hold.
+std::vector<RecurrenceCase> LargeCases() {
+  return {{.sizes = Sized(Mixer::kDeltaNet, 2, 6, 128, 128), .length = 300, .seed = 41},
+          {.sizes = Sized(Mixer::kKda, 2, 2, 128, 128), .length = 200, .seed = 43},
+          {.sizes = Sized(Mixer::kMamba2, 1, 4, 128, 64), .length = 200, .seed = 45, .bias = true, .skip = true},
+          {.sizes = Alternating(Sized(Mixer::kDeltaNet, 2, 6, 64, 48)), .length = 280, .seed = 46},
+          {.sizes = Sized(Mixer::kDeltaNet, 1, 2, 192, 256), .length = 150, .seed = 47},
+          {.sizes = Convolution(2048, 3), .length = 150, .seed = 49}};
+}
+std::vector<RecurrenceCase> AllCases() {
+  std::vector<RecurrenceCase> all = Cases();
+  for (RecurrenceCase& c : LargeCases()) all.push_back(std::move(c));
+  return all;
+}
+
+std::ostream& operator<<(std::ostream& out, const RecurrenceCase& c) {
+  return out << "mixer " << static_cast<int>(c.sizes.mixer) << ", " << c.sizes.key_heads << " and "
+             << c.sizes.value_heads << " heads of " << c.sizes.key_size << " and " << c.sizes.value_size;
+}
+
+class DeviceRecurrence : public DeviceTest, public ::testing::WithParamInterface<std::string> {
+ protected:
+  void SetUp() override {
+    Use(GetParam());
+    if (backend_ != nullptr && !backend_->has(Feature::kRecurrence)) GTEST_SKIP() << "no recurrence";
+  }
+  bool fixed() const { return HasFixedOrder(GetParam()); }
+  /// The same bits on devices with a fixed order, else about the same.
+  void ExpectSame(const std::vector<float>& got, const std::vector<float>& want, const std::string& what) const {
+    ASSERT_EQ(got.size(), want.size());
+    if (!fixed()) {
+      EXPECT_LT(RelativeError(got, want), 2e-5) << what;
+      return;
+    }
+    const auto [mine, other] = std::ranges::mismatch(got, want);
+    EXPECT_TRUE(mine == got.end()) << what << ": element " << mine - got.begin() << " is " << *mine << ", not "
+                                   << *other;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(All, DeviceRecurrence, ::testing::Values("cpu", "cuda_bf16", "cuda_f16", "cuda_bf16_fixed"),
+                         [](const auto& info) { return info.param; });
+
+TEST_P(DeviceRecurrence, MatchesThePlainRecurrence) {
+  for (const RecurrenceCase& c : AllCases()) {
+    SCOPED_TRACE(c);
+    const std::vector<double> want = PlainRecurrence(c);
+    for (const int64_t chunk : {int64_t{1}, int64_t{48}, c.length}) {
+      const std::vector<float> got = RunInSteps(*backend_, c, chunk);
+      ASSERT_EQ(got.size(), want.size());
+      EXPECT_LT(RelativeError(got, want), 1e-4) << "chunk " << chunk;
+    }
+  }
+}
+
+TEST_P(DeviceRecurrence, EverySplitGivesTheSameResult) {
+  for (const RecurrenceCase& c : AllCases()) {
+    SCOPED_TRACE(c);
+    const std::vector<float> want = RunInSteps(*backend_, c, c.length);
+    for (const int64_t chunk : {1, 7, 64, 100}) {
+      ExpectSame(RunInSteps(*backend_, c, chunk, {.all_writes = chunk % 2 == 0}), want,
+                 "chunk " + std::to_string(chunk));
+    }
+  }
+}
+
+// Boundaries, windows and tails, in a slab of two layers.
+TEST_P(DeviceRecurrence, StoresTheStateOfTheReference) {
+  const auto reference = MakeBackend("portable", 1);
+  for (RecurrenceCase c : AllCases()) {
+    SCOPED_TRACE(c);
+    c.layers = 2, c.length -= 3;
+    for (const int64_t chunk : {int64_t{1}, int64_t{23}, int64_t{90}, c.length}) {
+      Sequence ours(*backend_, c), theirs(*reference, c);
+      Continue(*backend_, &ours, chunk, {.layer = 1}), Continue(*reference, &theirs, chunk, {.layer = 1});
+      const std::vector<float> got = ours.State(), want = theirs.State();
+      double error = 0, size = 0;
+      int64_t different = 0;
+      for (size_t i = 0; i < want.size(); ++i) {
+        different += std::isnan(got[i]) != std::isnan(want[i]);
+        if (std::isnan(got[i]) || std::isnan(want[i])) continue;
+        error += std::pow(got[i] - want[i], 2), size += std::pow(want[i], 2);
+      }
+      EXPECT_EQ(different, 0) << "floats that only one of both stores, chunk " << chunk;
+      EXPECT_LT(std::sqrt(error / size), 1e-5) << "chunk " << chunk;
+    }
+  }
+}
+
+// Long rows next to single ones, and sequences that begin next to those that continue.
+TEST_P(DeviceRecurrence, BatchMatesChangeNothing) {
+  for (const RecurrenceCase& c : AllCases()) {
+    SCOPED_TRACE(c);
+    RecurrenceCase other = c;
+    other.seed = 77;
+    const std::vector<float> want = RunInSteps(*backend_, c, 50), others = RunInSteps(*backend_, other, 1);
+    Sequence first(*backend_, c), second(*backend_, other);
+    std::vector<float> got, got_other;
+    const auto step = [&](int64_t rows, int64_t other_rows) {
+      const StepRows parts[] = {{&second, second.position(), other_rows}, {&first, first.position(), rows}};
+      const auto results = RunStep(*backend_, parts);
+      got_other.insert(got_other.end(), results[0].begin(), results[0].end());
+      got.insert(got.end(), results[1].begin(), results[1].end());
+    };
+    step(70, 1), step(1, 1), step(1, 1), step(1, 40), step(5, 30);
+    ExpectSame(got, {want.begin(), want.begin() + std::ssize(got)}, "first");
+    ExpectSame(got_other, {others.begin(), others.begin() + std::ssize(got_other)}, "second");
+  }
+}
+
+TEST_P(DeviceRecurrence, DroppedRowsLeaveNoTrace) {
+  for (const RecurrenceCase& c : {Cases()[0], Cases()[3], Cases()[5], Cases()[6], LargeCases()[0]}) {
+    SCOPED_TRACE(c);
+    const std::vector<float> want = RunInSteps(*backend_, c, 1);
+    Sequence sequence(*backend_, c);
+    std::vector<float> got;
+    while (sequence.position() < c.length) {
+      const int64_t t = sequence.position(), draft = std::min<int64_t>(4, kChunk - 1 - t % kChunk);
+      if (draft > 0) {
+        const StepRows rejected{&sequence, 40, draft};
+        RunStep(*backend_, {&rejected, 1});
+        sequence.DropRows(draft);
+      }
+      const StepRows next{&sequence, t, 1};
+      const std::vector<float> row = RunStep(*backend_, {&next, 1})[0];
+      got.insert(got.end(), row.begin(), row.end());
+    }
+    ExpectSame(got, want, "after rejected drafts");
+  }
+}
+
+// More whole chunks than the scratch memory of a device has room for.
+TEST_P(DeviceRecurrence, LongPromptsMatchTheReference) {
+  const RecurrenceCase c{.sizes = Sized(Mixer::kDeltaNet, 1, 48, 64, 16), .length = 6000, .seed = 51};
+  const auto reference = MakeBackend(CpuInstructionSets().back(), 2);
+  const std::vector<float> want = RunInSteps(*reference, c, c.length);
+  for (const int64_t chunk : {c.length, int64_t{5900}}) {
+    EXPECT_LT(RelativeError(RunInSteps(*backend_, c, chunk, {.all_writes = false}), want), 2e-5) << "chunk " << chunk;
+  }
+}
+
+// Inputs and results in the type of activations, as networks pass them.
+TEST_P(DeviceRecurrence, TakesActivations) {
+  for (const RecurrenceCase& c : AllCases()) {
+    SCOPED_TRACE(c);
+    const std::vector<double> want = PlainRecurrence(c);
+    for (const int64_t chunk : {int64_t{1}, c.length}) {
+      const std::vector<float> got = RunInSteps(*backend_, c, chunk, {.type = type_});
+      // Rates and inputs are rounded too, and the state amplifies their errors.
+      EXPECT_LT(RelativeError(got, want), 1e-5 + 20 * Rounding(type_)) << "chunk " << chunk;
     }
   }
 }

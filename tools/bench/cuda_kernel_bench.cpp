@@ -3,6 +3,7 @@
 // operation is one CUDA graph; capture time is excluded.
 //   cuda_kernel_bench [--models smollm2,llama-8b] [--linear-rows 1,32] [--rows 1,32] [--contexts 1024]
 //                     [--chunks 512] [--onto 0,4096] [--fp8-cache] [--quantization int8|fp8 | --weights Q4_K]
+//   cuda_kernel_bench --mixers qwen3.6-27b,qwen3.6-35b-a3b [--mixer-rows 1,32] [--mixer-chunks 8192]
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -35,6 +36,16 @@ const Shape kShapes[] = {{"smollm2", 576, 1536, 9, 3, 64, 49152, true},
                          {"glm-4.7-flash", 2048, 10240, 20, 1, 576, 154880, true, 512, 192, 256},
                          {"kimi-k2", 7168, 18432, 64, 1, 576, 163840, true, 512, 128, 128},
                          {"deepseek-v3", 7168, 18432, 128, 1, 576, 129280, true, 512, 128, 128}};
+
+struct MixerShape {
+  std::string name;
+  RecurrenceShape sizes;
+};
+const MixerShape kMixers[] = {{"qwen3.6-27b", {Mixer::kDeltaNet, 16, 48, 128, 128, 4}},
+                              {"qwen3.6-35b-a3b", {Mixer::kDeltaNet, 16, 32, 128, 128, 4}},
+                              {"granite-4-small", {Mixer::kMamba2, 1, 128, 128, 64, 4}},
+                              {"kimi-linear", {Mixer::kKda, 32, 32, 128, 128, 4}},
+                              {"lfm2-1.2b", {.mixer = Mixer::kConvolution, .kernel = 3, .width = 2048}}};
 
 constexpr int64_t kColdBytes = int64_t{200} << 20;  // bytes a chain reads before it reuses any
 constexpr int kRounds = 5;
@@ -130,6 +141,66 @@ class KernelBench {
     } else {
       fmt::print("{} attention {} onto {}: {:.1f} us, {:.0f} TFLOP/s\n", s.name, rows, context, us, flops / us / 1e6);
     }
+  }
+
+  /// A recurrent mixer: `batch` sequences of `rows` new tokens each. Sequences of one row are anywhere in a chunk.
+  void Mix(const MixerShape& mixer, int64_t batch, int64_t rows) {
+    const RecurrenceShape& sizes = mixer.sizes;
+    const int64_t all = batch * rows, channels = sizes.channels(), decays = sizes.decays(), heads = sizes.value_heads;
+    KvShape kv{1, 1, 64, cache_, 1, 1};
+    kv.state = sizes.StateOf(1);
+    const int64_t read = batch * kv.state.boundary_bytes;
+    kv.state = sizes.StateOf(std::clamp<int64_t>(kColdBytes / std::max<int64_t>(read, 1), 4, 64));
+    kv.state.slots = 2;
+    const int64_t calls = kv.state.layers, out_columns = sizes.values() > 0 ? sizes.values() : channels;
+    const Buffer slabs = Noise(batch * kv.slab_bytes()), x = Noise(2 * all * (channels + decays + heads)),
+                 mixed = Noise(4 * all * std::max<int64_t>(sizes.mixed_columns(), 1)),
+                 out = Noise(2 * all * out_columns), vectors = Noise(4 * (sizes.kernel * channels + 2 * decays));
+    const int64_t first_rate = sizes.kernel * channels;
+    std::vector<float> rates(static_cast<size_t>(2 * decays), -0.1f);
+    const auto* weights = static_cast<const float*>(vectors.data());
+    backend_.CopyToDevice(const_cast<float*>(weights) + first_rate, rates.data(), rates.size() * sizeof(float));
+    backend_.Synchronize();
+    std::vector<AttentionSegment> segments;
+    std::vector<std::vector<StateWrite>> writes(static_cast<size_t>(batch));
+    double bytes = 0;  // least traffic: states, tails, rows
+    for (int64_t b = 0; b < batch; ++b) {
+      const int64_t position = rows > 1 ? 0 : 5 * StateShape::kChunk + (31 + 17 * b) % StateShape::kChunk,
+                    end = position + rows, last = StateShape::BoundaryBefore(end),
+                    boundary = StateShape::BoundaryBefore(position);
+      if (last > boundary) writes[static_cast<size_t>(b)].push_back({last, 1});
+      segments.push_back({.first_row = b * rows,
+                          .rows = rows,
+                          .position = position,
+                          .slab = static_cast<std::byte*>(slabs.data()) + b * kv.slab_bytes(),
+                          .state_slot = boundary == 0 ? -1 : 0,
+                          .state_writes = writes[static_cast<size_t>(b)]});
+      const int64_t tail = sizes.keys() + sizes.values() + decays;
+      bytes += 4.0 * static_cast<double>((boundary > 0 ? sizes.state_floats() : 0) + (position - boundary) * tail +
+                                         (last > boundary ? sizes.state_floats() : 0));
+    }
+    bytes += static_cast<double>(all) * (2.0 * static_cast<double>(channels + out_columns));
+    const Tensor inputs{DType::kBF16, x.data(), all, channels + decays + heads, channels + decays + heads};
+    const auto chain = [&] {
+      ++step_;
+      for (int64_t layer = 0; layer < calls; ++layer) {
+        backend_.Recur({.sizes = sizes,
+                        .weights = {.convolution = weights,
+                                    .rate_bias = weights + first_rate,
+                                    .rate = weights + first_rate + decays},
+                        .x = inputs.Columns(0, channels),
+                        .rates = inputs.Columns(channels, decays),
+                        .betas = inputs.Columns(channels + decays, heads),
+                        .mixed = {DType::kF32, mixed.data(), all, sizes.mixed_columns(), sizes.mixed_columns()},
+                        .out = {DType::kBF16, out.data(), all, out_columns, out_columns},
+                        .layer = layer,
+                        .shape = kv,
+                        .segments = segments,
+                        .step = step_});
+      }
+    };
+    const double us = Measure(chain, calls, all);
+    fmt::print("{} {} x {} rows: {:.2f} us, {:.2f} TB/s\n", mixer.name, batch, rows, us, bytes / us / 1e6);
   }
 
  private:
@@ -261,6 +332,8 @@ int Main(int argc, char** argv) {
   std::vector<std::string> models = {"smollm2", "llama-8b"};
   std::string quantization = "none", weights = "BF16";
   std::vector<int64_t> rows, contexts = {1024}, chunks, onto = {0}, many;
+  std::vector<std::string> mixers;
+  std::vector<int64_t> mixer_rows = {1, 8, 32, 128}, mixer_chunks = {2048, 8192};
   bool fp8 = false;
   CLI::App app("Measures the operations of a decoder layer on a CUDA device.");
   app.add_option("--models", models)->delimiter(',');
@@ -270,6 +343,9 @@ int Main(int argc, char** argv) {
   app.add_option("--onto", onto)->delimiter(',');
   app.add_option("--linear-rows", many, "linear layers alone; of latent attention, those with a matrix per head")
       ->delimiter(',');
+  app.add_option("--mixers", mixers, "recurrent mixers")->delimiter(',');
+  app.add_option("--mixer-rows", mixer_rows, "decode: one row of each of this number of sequences")->delimiter(',');
+  app.add_option("--mixer-chunks", mixer_chunks, "prefill: this number of rows of one sequence")->delimiter(',');
   app.add_flag("--fp8-cache", fp8, "keys and values in E4M3, not in bfloat16");
   app.add_option("--quantization", quantization)->check(CLI::IsMember({"file", "none", "int8", "fp8"}));
   app.add_option("--weights", weights, "what the file has: BF16, Q8_0, Q4_0 ... Q6_K");
@@ -280,6 +356,13 @@ int Main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   auto backend = MakeCudaBackend({.quantization = QuantizationNamed(quantization), .memory_bytes = size_t{24} << 30});
   if (!backend.ok()) return fmt::print(stderr, "{}\n", backend.status().ToString()), 1;
+  for (const MixerShape& mixer : kMixers) {
+    if (std::ranges::count(mixers, mixer.name) == 0) continue;
+    KernelBench bench(**backend, kShapes[0], DType::kBF16, DType::kF32, int64_t{16} << 20);
+    for (const int64_t n : mixer_rows) bench.Mix(mixer, n, 1);
+    for (const int64_t n : mixer_chunks) bench.Mix(mixer, 1, n);
+  }
+  if (!mixers.empty()) return 0;
   for (const std::string& model : models) {
     const auto* shape =
         std::find_if(std::begin(kShapes), std::end(kShapes), [&](const Shape& s) { return s.name == model; });

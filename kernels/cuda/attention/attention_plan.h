@@ -51,7 +51,7 @@ struct AttentionPlan {
   // Without clusters, and with wide_queries: per block of a split tile [query][d] sums, then [query][2] running
   // maxima and sums of probabilities.
   float* partial = nullptr;
-  const void* memory = nullptr;  // contains all slabs, at offsets that are multiples of half_tile_bytes
+  const void* memory = nullptr;  // contains all slabs' tiles, at offsets that are multiples of half_tile_bytes
   int64_t memory_bytes = 0;
   int64_t layer_offset = 0;  // bytes
   int64_t tile_bytes = 0, half_tile_bytes = 0;

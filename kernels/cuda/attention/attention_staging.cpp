@@ -282,7 +282,9 @@ AttentionPlan AttentionStaging::StageSegments(const AttentionArgs& args, const P
     IsBranch(s) ? await(s.slab, s.position + s.rows - s.branch, 0) : await(s.slab, s.position + s.rows, s.pinned);
   }
   const DeviceMemory::Range range = memory_->RangeOf(args.segments.front().slab);
-  plan.memory = range.begin, plan.memory_bytes = static_cast<int64_t>(range.bytes);
+  // The first tile comes after the slab's recurrent state, which need not be a whole number of half tiles.
+  const std::byte* memory = range.begin + args.shape.state.bytes() % plan.half_tile_bytes;
+  plan.memory = memory, plan.memory_bytes = range.begin + range.bytes - memory;
   const bool one_type = args.qkv.dtype == args.out.dtype;
   const bool usual = args.seen == VisibleKeys::kBefore && args.heads > 0 && HasTiledAttention(plan);
   // The WGMMA kernels address half tiles of one size.
@@ -295,7 +297,7 @@ AttentionPlan AttentionStaging::StageSegments(const AttentionArgs& args, const P
     for (const AttentionSegment& s : args.segments) {
       const std::byte* slab = static_cast<std::byte*>(s.slab);
       CHECK(slab >= range.begin && slab < range.begin + range.bytes);
-      CHECK_EQ((slab - range.begin) % plan.half_tile_bytes, 0);
+      CHECK_EQ((slab + args.shape.state.bytes() - memory) % plan.half_tile_bytes, 0);
     }
   }
   if (plan.wide_queries > 0) CheckWideSlabs(args, range);

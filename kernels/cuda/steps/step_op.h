@@ -9,6 +9,7 @@
 #include "kernels/cuda/attention/attention_plan.h"
 #include "kernels/cuda/experts/experts_plan.h"
 #include "kernels/cuda/linear/low_rank_plan.h"
+#include "kernels/cuda/recurrence/recurrence_plan.h"
 #include "kernels/cuda/sampling/device_sampling_params.h"
 #include "kernels/row_sampling_params.h"
 #include "kernels/tensor.h"
@@ -23,6 +24,7 @@ enum class OpKind {
   kLinearHeads,
   kLowRank,
   kAttention,
+  kRecur,
   kMultiplyActivated,
   kActivate,
   kExperts,
@@ -60,6 +62,7 @@ struct StepOp {
   AttentionPlan attention;
   ExpertsPlan experts;
   LowRankPlan low_rank;
+  RecurrencePlan recurrence;
   const DeviceSamplingParams* row_params = nullptr;  // kSampleTokens: staged
   SampledToken* sampled = nullptr;                   // pinned host memory
   int32_t* sampled_ids = nullptr;    // kSampleTokens, kSampleGreedy: written; kEmbed: read for awaited tokens

@@ -13,7 +13,7 @@ namespace {
 // Small steps and full chunks of a long prompt are captured as graphs; other shapes do not recur often enough.
 constexpr int64_t kChunkRows = 256;
 // A large step is launched in segments, so that the device starts while the host is still recording: kFirstSegment
-// operations at first, then kSegmentGrowth times more each time. Segments end after an attention, which fuses with no
+// operations at first, then kSegmentGrowth times more each time. Segments end after a mixer, which fuses with no
 // neighbour.
 constexpr size_t kSegmentGrowth = 6;
 
@@ -76,7 +76,8 @@ void StepRecorder::Record(const StepOp& op, int64_t rows) {
   pending_.push_back(op);
   const bool large = rows > kMaxSmallRows;
   if (large && rows % kChunkRows != 0) may_recur_ = false;
-  if (large && op.kind == OpKind::kAttention && pending_.size() >= segment_) {
+  const bool mixes = op.kind == OpKind::kAttention || op.kind == OpKind::kRecur;
+  if (large && mixes && pending_.size() >= segment_) {
     segment_ *= kSegmentGrowth;
     LaunchPending();
   }

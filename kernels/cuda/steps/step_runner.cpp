@@ -120,6 +120,9 @@ size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
     case OpKind::kAttention:
       RunAttention(op.attention);
       return 1;
+    case OpKind::kRecur:
+      RunRecurrence(op.recurrence);
+      return 1;
     case OpKind::kMultiplyActivated:
       if (const size_t ops_run = RunWithE4M3Output(ops); ops_run > 0) return ops_run;
       LaunchMultiplyActivated(on_, op.x, op.activation, op.y);
@@ -400,6 +403,30 @@ void StepRunner::RunAttention(const AttentionPlan& plan) {
   if (!HasTiledAttention(plan)) return LaunchReferenceAttention(on_, plan);
   if (plan.chunk_count > 0 && plan.wgmma_queries > 0) LaunchWgmmaAttention(on_, plan);
   LaunchTiledAttention(on_, with_scratch);
+}
+
+void StepRunner::RunRecurrence(const RecurrencePlan& plan) {
+  LaunchConvolveRows(on_, plan);
+  if (plan.has_state != 0) {
+    LaunchUpdateState(on_, plan, plan.parts, plan.part_count, plan.single != 0);
+    RunChunks(plan);
+    LaunchUpdateState(on_, plan, plan.rests, plan.rest_count, false);
+  }
+  if (plan.late != 0) LaunchStoreTail(on_, plan);
+}
+
+void StepRunner::RunChunks(RecurrencePlan plan) {
+  const auto most = static_cast<int>(std::min<size_t>(scratch_bytes_ / ChunkWeightBytes(plan), INT32_MAX));
+  CHECK_GT(most, 0);
+  const int runs = plan.run_count;
+  for (int first = 0; first < runs; first += most, plan.runs += most) {
+    plan.run_count = std::min(most, runs - first);
+    ChunkRange chunks{.first = 0, .count = std::min(most / plan.run_count, plan.run_chunks)};
+    for (; chunks.first < plan.run_chunks; chunks.first += chunks.count) {
+      LaunchChunkWeights(on_, plan, chunks, scratch_);
+      LaunchChunkStates(on_, plan, chunks, scratch_);
+    }
+  }
 }
 
 void StepRunner::RunExperts(const StepOp& op) {

@@ -68,6 +68,9 @@ class StepRunner {
   /// Dequantizes the weight first if it is quantized.
   void RunLinearHeads(const StepOp& op);
   void RunAttention(const AttentionPlan& plan);
+  void RunRecurrence(const RecurrencePlan& plan);
+  /// Runs whole chunks, as many at a time as the scratch memory has room for.
+  void RunChunks(RecurrencePlan plan);
   /// Runs the experts in chunks of rows that fit in the scratch memory.
   void RunExperts(const StepOp& op);
 

@@ -1,0 +1,337 @@
+// Whole chunks of a recurrent mixer (kernels/recurrence.h) on tensor cores, after chunk_weights.cu. A warp computes 16
+// value channels of a head, chunk after chunk, with the state in the accumulators of its registers: all matrices are
+// transposed, [value channels, rows] or [value channels, key channels], so that each result is the left operand of the
+// next product. Other warps load the next chunk meanwhile.
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/recurrence/chunk_tiles.cuh"
+#include "kernels/cuda/recurrence/tail_rows.cuh"
+
+namespace ringside::cuda {
+namespace {
+
+constexpr int kLoaders = 128;                // threads that load
+constexpr int kMaxWarps = 4;                 // that compute
+constexpr int kBlockSlice = 16 * kMaxWarps;  // most value channels of a block
+constexpr int kRowTiles = kStateChunk / 8, kBlocks = kStateChunk / 16;
+
+/// A chunk in shared memory, in bytes: k and q in two parts each, the weights, v of the block's channels, and factors
+/// of rows.
+template <int kKeys>
+struct ChunkStage {
+  static constexpr int kPart = kStateChunk * kKeys * 2;
+  static constexpr int kQueries = 2 * kPart, kWeights = 4 * kPart;
+  static constexpr int kValues = kWeights + kChunkWeightBytes;
+  static constexpr int kFactors =
+      kValues + kStateChunk * kBlockSlice * 4;  // [3][kStateChunk]: e^G_t, b_t, e^(G_C - G_t)
+  static constexpr int kBytes = kFactors + 3 * kStateChunk * 4;
+};
+
+/// The value channels of a block and of a lane.
+struct BlockChannels {
+  int head, key_head;
+  int first, slice;  // of the head
+  int lane_channel;  // of the slice: the lane's first; its second is 8 further
+};
+
+/// Index of v in a stage. Rows that a warp reads at once are in different banks.
+__device__ __forceinline__ int ValueIndex(int row, int channel) {
+  return row * kBlockSlice + (channel ^ row / 2 % 4 * 8);
+}
+
+/// The first row of a lane's elements in a chunk: accumulator n has rows LaneRow() + 8 n and the next.
+__device__ __forceinline__ int LaneRow() { return static_cast<int>(threadIdx.x) % 4 * 2; }
+
+template <int kKeys, bool kCorrects>
+__device__ __forceinline__ void LoadChunk(const RecurrencePlan& a, const BlockChannels& channels, int row,
+                                          const char* weights, char* stage) {
+  using Stage = ChunkStage<kKeys>;
+  const int thread = static_cast<int>(threadIdx.x) % kLoaders;
+  const int first = kCorrects ? 0 : kChunkWeightBytes / 2;  // without a correction u has no weights
+  for (int at = first + thread * 16; at < kChunkWeightBytes; at += kLoaders * 16) {
+    CopyAsync(SharedAddress(stage + Stage::kWeights + at), weights + at);
+  }
+  const float* values = MixedRow(a, row) + a.value_channel + channels.head * a.value_size + channels.first;
+  auto* to_values = reinterpret_cast<float*>(stage + Stage::kValues);
+  for (int i = thread; i < kStateChunk * channels.slice / 4; i += kLoaders) {
+    const int r = i / (channels.slice / 4), c = i % (channels.slice / 4) * 4;
+    CopyAsync(SharedAddress(to_values + ValueIndex(r, c)), values + r * a.mixed.stride + c);
+  }
+#pragma unroll 4
+  for (int i = thread; i < kStateChunk * kKeys / 4; i += kLoaders) {
+    const int r = i / (kKeys / 4), c = i % (kKeys / 4);
+    const float* mixed = MixedRow(a, row + r) + channels.key_head * kKeys + 4 * c;
+    const float4 key = *reinterpret_cast<const float4*>(mixed + a.key_channel),
+                 query = *reinterpret_cast<const float4*>(mixed + a.query_channel);
+    StoreSplit<kKeys>(stage, stage + Stage::kPart, r, c, key);
+    StoreSplit<kKeys>(stage + Stage::kQueries, stage + Stage::kQueries + Stage::kPart, r, c, query);
+  }
+  if (thread < kStateChunk) {
+    auto* factors = reinterpret_cast<float*>(stage + Stage::kFactors);
+    const float* mixed = MixedRow(a, row + thread) + a.channels;
+    const float decay = mixed[channels.head];
+    factors[thread] = __expf(decay);
+    factors[kStateChunk + thread] = mixed[a.decays + channels.head];
+    factors[2 * kStateChunk + thread] = __expf(MixedRow(a, row + kStateChunk - 1)[a.channels + channels.head] - decay);
+  }
+  WaitForAllCopies();
+}
+
+/// The state of 16 value channels: accumulators of [value channels, key channels].
+template <int kKeys>
+struct WarpState {
+  float s[kKeys / 8][4];
+
+  /// Calls visit(address, value) for this lane's values in a boundary.
+  template <class Visit>
+  __device__ __forceinline__ void Each(const RecurrencePlan& a, const BlockChannels& channels, float* boundary,
+                                       const Visit& visit) {
+    float* at =
+        boundary + static_cast<int64_t>(channels.head) * kKeys * a.value_size + channels.first + channels.lane_channel;
+#pragma unroll
+    for (int n = 0; n < kKeys / 8; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int c = 8 * n + static_cast<int>(threadIdx.x) % 4 * 2 + i % 2;
+        visit(at + static_cast<int64_t>(c) * a.value_size + i / 2 * 8, s[n][i]);
+      }
+    }
+  }
+};
+
+/// [value channels, rows] of a chunk.
+using RowValues = float[kRowTiles][4];
+
+/// Calls visit(accumulator, i, row from LaneRow(), second value channel) for the lane's elements.
+template <class Visit>
+__device__ __forceinline__ void EachElement(const Visit& visit) {
+#pragma unroll
+  for (int n = 0; n < kRowTiles; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) visit(n, i, 8 * n + i % 2, i / 2);
+  }
+}
+
+/// S_0^T k and S_0^T q of all rows.
+template <int kKeys, bool kCorrects>
+__device__ __forceinline__ void MultiplyState(const WarpState<kKeys>& state, uint32_t stage, RowValues& by_key,
+                                              RowValues& by_query) {
+  using Stage = ChunkStage<kKeys>;
+  EachElement([&](int n, int i, int, int) { by_key[n][i] = by_query[n][i] = 0; });
+#pragma unroll
+  for (int k = 0; k < kKeys / 16; ++k) {
+    const SplitOperand s = OperandOf(state.s[2 * k], state.s[2 * k + 1]);
+#pragma unroll
+    for (int j = 0; j < kBlocks; ++j) {
+      uint32_t high[4], low[4];
+      if constexpr (kCorrects) {
+        LoadRowOperand<kKeys>(high, stage, 16 * j, k), LoadRowOperand<kKeys>(low, stage + Stage::kPart, 16 * j, k);
+        MultiplyAddSplit(by_key[2 * j], by_key[2 * j + 1], s, high, low);
+      }
+      LoadRowOperand<kKeys>(high, stage + Stage::kQueries, 16 * j, k);
+      LoadRowOperand<kKeys>(low, stage + Stage::kQueries + Stage::kPart, 16 * j, k);
+      MultiplyAddSplit(by_query[2 * j], by_query[2 * j + 1], s, high, low);
+    }
+  }
+}
+
+/// left, right += x times the transposed block (j, i) of a matrix of weights.
+__device__ __forceinline__ void MultiplyWeights(float (&left)[4], float (&right)[4], const SplitOperand& x,
+                                                uint32_t weights, int j, int i) {
+  uint32_t high[4], low[4];
+  LoadRowOperand<kStateChunk>(high, weights, 16 * j, i);
+  LoadRowOperand<kStateChunk>(low, weights + kPairTileBytes, 16 * j, i);
+  MultiplyAddSplit(left, right, x, high, low);
+}
+
+/// Solves for u, in place, and returns it as operands.
+template <bool kCorrects>
+__device__ __forceinline__ void SolveUpdates(uint32_t weights, RowValues& u, SplitOperand (&operands)[kBlocks]) {
+#pragma unroll
+  for (int j = 0; j < kBlocks; ++j) {
+    if constexpr (kCorrects) {
+#pragma unroll
+      for (int i = 0; i < j; ++i) MultiplyWeights(u[2 * j], u[2 * j + 1], operands[i], weights, j, i);
+      const SplitOperand right_side = OperandOf(u[2 * j], u[2 * j + 1]);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) u[2 * j][i] = u[2 * j + 1][i] = 0;
+      MultiplyWeights(u[2 * j], u[2 * j + 1], right_side, weights, j, j);
+    }
+    operands[j] = OperandOf(u[2 * j], u[2 * j + 1]);
+  }
+}
+
+/// state = the state after the chunk.
+template <int kKeys>
+__device__ __forceinline__ void FoldChunk(const RowValues& u, const float* factors, uint32_t stage,
+                                          WarpState<kKeys>* state) {
+  const float decay = factors[kStateChunk - 1];
+  const float* fold = factors + 2 * kStateChunk + LaneRow();
+#pragma unroll
+  for (int n = 0; n < kKeys / 8; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) state->s[n][i] *= decay;
+  }
+#pragma unroll
+  for (int j = 0; j < kBlocks; ++j) {
+    float folded[2][4];
+#pragma unroll
+    for (int n = 0; n < 2; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        folded[n][i] = u[2 * j + n][i] * fold[16 * j + 8 * n + i % 2];
+      }
+    }
+    const SplitOperand operand = OperandOf(folded[0], folded[1]);
+#pragma unroll
+    for (int c = 0; c < kKeys / 16; ++c) {
+      uint32_t high[4], low[4];
+      LoadColumnOperand<kKeys>(high, stage, 16 * j, c);
+      LoadColumnOperand<kKeys>(low, stage + ChunkStage<kKeys>::kPart, 16 * j, c);
+      MultiplyAddSplit(state->s[2 * c], state->s[2 * c + 1], operand, high, low);
+    }
+  }
+}
+
+/// Stores the results of a chunk in rows, from this lane's first value channel on.
+template <class T>
+__device__ __forceinline__ void StoreResults(const RowValues& o, T* to, int64_t stride) {
+  to += LaneRow() * stride;
+#pragma unroll
+  for (int n = 0; n < kRowTiles; ++n, to += 8 * stride) {
+    to[0] = FromFloat<T>(o[n][0]), to[8] = FromFloat<T>(o[n][2]);
+    to[stride] = FromFloat<T>(o[n][1]), to[stride + 8] = FromFloat<T>(o[n][3]);
+  }
+}
+
+/// A chunk's results, and its state. `row`: of the step.
+template <int kKeys, bool kCorrects>
+__device__ __forceinline__ void ComputeChunk(const RecurrencePlan& a, const StagedState& s,
+                                             const BlockChannels& channels, int row, char* stage,
+                                             WarpState<kKeys>* state) {
+  using Stage = ChunkStage<kKeys>;
+  const auto* factors = reinterpret_cast<const float*>(stage + Stage::kFactors);
+  const auto* values = reinterpret_cast<const float*>(stage + Stage::kValues);
+  const uint32_t shared = SharedAddress(stage);
+  const float* values_of[2] = {values + ValueIndex(LaneRow(), channels.lane_channel),
+                               values + ValueIndex(LaneRow(), channels.lane_channel + 8)};
+  const auto value_at = [&](int t, int c) { return values_of[c][t * kBlockSlice]; };
+  const float *decays = factors + LaneRow(), *weights = decays + kStateChunk;
+  RowValues u, o;
+  MultiplyState<kKeys, kCorrects>(*state, shared, u, o);
+  EachElement([&](int n, int i, int t, int c) {
+    u[n][i] = weights[t] * (kCorrects ? fmaf(-decays[t], u[n][i], value_at(t, c)) : value_at(t, c));
+    o[n][i] *= decays[t];
+  });
+  SplitOperand operands[kBlocks];
+  SolveUpdates<kCorrects>(shared + Stage::kWeights, u, operands);
+#pragma unroll
+  for (int j = 0; j < kBlocks; ++j) {
+#pragma unroll
+    for (int i = 0; i <= j; ++i) {
+      MultiplyWeights(o[2 * j], o[2 * j + 1], operands[i], shared + Stage::kWeights + 2 * kPairTileBytes, j, i);
+    }
+  }
+  if (a.skip != nullptr) {
+    const float skip = a.skip[channels.head];
+    EachElement([&](int n, int i, int t, int c) { o[n][i] = fmaf(skip, value_at(t, c), o[n][i]); });
+  }
+  const int column = channels.head * a.value_size + channels.first + channels.lane_channel;
+  const int64_t at = row * a.out.stride + column;
+  if (a.out.dtype == DType::kF32) {
+    StoreResults(o, static_cast<float*>(a.out.data) + at, a.out.stride);
+  } else if (a.out.dtype == DType::kF16) {
+    StoreResults(o, static_cast<__half*>(a.out.data) + at, a.out.stride);
+  } else {
+    StoreResults(o, static_cast<__nv_bfloat16*>(a.out.data) + at, a.out.stride);
+  }
+  if (s.position + row - s.first_row == s.tail_from) {
+    StoreResults(u, TailRow(a, s, 0) + a.update_in_row + column, a.row_floats);
+  }
+  FoldChunk(u, factors, shared, state);
+}
+
+template <int kKeys, bool kCorrects>
+__global__ void __launch_bounds__(kLoaders + kMaxWarps * 32)
+    ChunkStatesKernel(RecurrencePlan a, ChunkRange range, const char* weights) {
+  extern __shared__ float4 shared_vectors[];
+  auto* shared = reinterpret_cast<char*>(shared_vectors);
+  const int thread = static_cast<int>(threadIdx.x) - kLoaders;
+  const bool loads = thread < 0;
+  BlockChannels channels;
+  channels.head = static_cast<int>(blockIdx.x) % a.value_heads;
+  channels.key_head = KeyHeadOf(a, channels.head);
+  channels.slice = static_cast<int>(blockDim.x - kLoaders) / 2;
+  channels.first = static_cast<int>(blockIdx.x) / a.value_heads * channels.slice;
+  channels.lane_channel = thread / 32 * 16 + thread % 32 / 4;
+  BeginDependentKernel();
+  const StagedState s = a.runs[blockIdx.y];
+  const int end = min(range.first + range.count, s.rows / kStateChunk);
+  if (range.first >= end) return;
+  const int64_t next = static_cast<int64_t>(a.value_heads) * kChunkWeightBytes;
+  weights += blockIdx.y * range.count * next + static_cast<int64_t>(channels.head) * kChunkWeightBytes;
+  const auto stage = [&](int chunk) { return shared + chunk % 2 * ChunkStage<kKeys>::kBytes; };
+  const auto load = [&](int chunk) {
+    LoadChunk<kKeys, kCorrects>(a, channels, s.first_row + chunk * kStateChunk, weights + (chunk - range.first) * next,
+                                stage(chunk));
+  };
+  // Between two ranges the state is kept where the last boundary goes.
+  const int last_slot = a.writes[s.first_write + s.writes - 1].slot, from_slot = range.first > 0 ? last_slot : s.slot;
+  WarpState<kKeys> state;
+  const auto store = [&](int slot) {
+    state.Each(a, channels, BoundaryOf(a, s, slot), [](float* at, float x) { *at = x; });
+  };
+  if (loads) {
+    load(range.first);
+  } else {
+    float* boundary = from_slot < 0 ? nullptr : BoundaryOf(a, s, from_slot);
+    state.Each(a, channels, boundary, [&](const float* at, float& x) { x = boundary != nullptr ? *at : 0.0f; });
+  }
+  __syncthreads();
+  for (int chunk = range.first; chunk < end; ++chunk) {
+    if (loads) {
+      if (chunk + 1 < end) load(chunk + 1);
+    } else {
+      const int row = s.first_row + chunk * kStateChunk;
+      ComputeChunk<kKeys, kCorrects>(a, s, channels, row, stage(chunk), &state);
+      if (const int slot = WrittenSlot(a, s, s.position + (chunk + 1) * kStateChunk); slot >= 0) store(slot);
+    }
+    __syncthreads();
+  }
+  if (!loads && end < s.rows / kStateChunk) store(last_slot);
+}
+
+/// Warps that compute in a block: few if the blocks still run at once.
+int WarpsOf(const Launcher& on, const RecurrencePlan& plan) {
+  for (int warps = 1; warps < kMaxWarps; warps *= 2) {
+    const int64_t blocks = int64_t{plan.value_heads} * plan.value_size / (16 * warps) * plan.run_count;
+    if (blocks <= on.multiprocessors || plan.value_size % (32 * warps) != 0) return warps;
+  }
+  return kMaxWarps;
+}
+
+}  // namespace
+
+bool HasChunkKernels(const Launcher& on, const RecurrencePlan& plan) {
+  return on.large && plan.has_state != 0 && plan.channel_decays == 0 && plan.aligned != 0 &&
+         (plan.key_size == 64 || plan.key_size == 128);
+}
+
+size_t ChunkWeightBytes(const RecurrencePlan& plan) {
+  return static_cast<size_t>(plan.value_heads) * kChunkWeightBytes;
+}
+
+void LaunchChunkStates(const Launcher& on, const RecurrencePlan& plan, const ChunkRange& chunks, const void* weights) {
+  const int warps = WarpsOf(on, plan), slices = plan.value_size / (16 * warps);
+  const auto launch = [&](auto kernel, int stage_bytes) {
+    Launch(on, kernel, Grid(int64_t{plan.value_heads} * slices, plan.run_count), kLoaders + 32 * warps,
+           static_cast<size_t>(2 * stage_bytes), plan, chunks, static_cast<const char*>(weights));
+  };
+  constexpr int kLarge = ChunkStage<128>::kBytes, kSmall = ChunkStage<64>::kBytes;
+  if (plan.corrects != 0) {
+    plan.key_size == 128 ? launch(ChunkStatesKernel<128, true>, kLarge) : launch(ChunkStatesKernel<64, true>, kSmall);
+  } else {
+    plan.key_size == 128 ? launch(ChunkStatesKernel<128, false>, kLarge) : launch(ChunkStatesKernel<64, false>, kSmall);
+  }
+}
+
+}  // namespace ringside::cuda

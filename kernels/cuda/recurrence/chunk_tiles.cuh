@@ -1,0 +1,84 @@
+// Tiles of whole chunks for tensor cores: float32 values as sums of two bfloat16, high + low, whose products are
+// accumulated as high high + high low + low high; the error is about 2^-16 of a product. Rows of a tile are stored in
+// chunks of 16 bytes, chunk p of row r at p ^ r % 8, so that LoadMatrices has no bank conflicts. Included by .cu files
+// only.
+#pragma once
+
+#include "kernels/cuda/device.cuh"
+#include "kernels/cuda/recurrence/recurrence_plan.h"
+
+namespace ringside::cuda {
+
+/// Bytes of one part, high or low, of a chunk's matrix between rows.
+constexpr int kPairTileBytes = kStateChunk * kStateChunk * 2;
+/// The matrices of a chunk and value head in ChunkWork: the solver of u, high and low, and the factors of u in o.
+constexpr int kChunkWeightBytes = 4 * kPairTileBytes;
+
+/// Byte offset of elements 8 p to 8 p + 7 of row r in a tile of `kCols` bfloat16 columns.
+template <int kCols>
+__device__ __forceinline__ uint32_t TileOffset(int row, int p) {
+  return row * kCols * 2 + (p ^ row % 8) * 16;
+}
+
+/// Two values as pairs of bfloat16.
+struct SplitPair {
+  uint32_t high, low;
+};
+__device__ __forceinline__ SplitPair Split(float x, float y) {
+  const uint32_t high = Pack(x, y, __nv_bfloat16());
+  const float x_high = __uint_as_float(high << 16), y_high = __uint_as_float(high & 0xffff0000u);
+  return {high, Pack(x - x_high, y - y_high, __nv_bfloat16())};
+}
+
+/// A 16 x 16 operand in registers.
+struct SplitOperand {
+  uint32_t high[4], low[4];
+};
+/// The operand of two neighbouring accumulators.
+__device__ __forceinline__ SplitOperand OperandOf(const float (&left)[4], const float (&right)[4]) {
+  SplitOperand out;
+  const SplitPair pairs[4] = {Split(left[0], left[1]), Split(left[2], left[3]), Split(right[0], right[1]),
+                              Split(right[2], right[3])};
+#pragma unroll
+  for (int i = 0; i < 4; ++i) out.high[i] = pairs[i].high, out.low[i] = pairs[i].low;
+  return out;
+}
+
+/// c += a b for two 16 x 8 results; `high` and `low` are the parts of b.
+__device__ __forceinline__ void MultiplyAddSplit(float (&left)[4], float (&right)[4], const SplitOperand& a,
+                                                 const uint32_t (&high)[4], const uint32_t (&low)[4]) {
+  const __nv_bfloat16 type{};
+  MultiplyAdd(left, a.high, high[0], high[1], type), MultiplyAdd(right, a.high, high[2], high[3], type);
+  MultiplyAdd(left, a.high, low[0], low[1], type), MultiplyAdd(right, a.high, low[2], low[3], type);
+  MultiplyAdd(left, a.low, high[0], high[1], type), MultiplyAdd(right, a.low, high[2], high[3], type);
+}
+
+/// The operand b of MultiplyAddSplit from rows [row, row + 16) of a tile, whose columns [16 k, 16 k + 16) are summed.
+template <int kCols>
+__device__ __forceinline__ void LoadRowOperand(uint32_t (&out)[4], uint32_t tile, int row, int k) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  LoadMatrices(out, tile + TileOffset<kCols>(row + lane % 8 + lane / 16 * 8, 2 * k + lane / 8 % 2));
+}
+/// As above from columns [16 c, 16 c + 16) of a tile, whose rows [row, row + 16) are summed.
+template <int kCols>
+__device__ __forceinline__ void LoadColumnOperand(uint32_t (&out)[4], uint32_t tile, int row, int c) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  LoadMatricesTransposed(out, tile + TileOffset<kCols>(row + lane % 16, 2 * c + lane / 16));
+}
+/// The operand a from rows [row, row + 16) and columns [16 k, 16 k + 16) of a tile.
+template <int kCols>
+__device__ __forceinline__ void LoadLeftOperand(uint32_t (&out)[4], uint32_t tile, int row, int k) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  LoadMatrices(out, tile + TileOffset<kCols>(row + lane % 16, 2 * k + lane / 16));
+}
+
+/// Stores a row's elements [4 i, 4 i + 4) in both parts of a tile.
+template <int kCols>
+__device__ __forceinline__ void StoreSplit(char* high, char* low, int row, int i, float4 x) {
+  const SplitPair first = Split(x.x, x.y), second = Split(x.z, x.w);
+  const uint32_t at = TileOffset<kCols>(row, i / 2) + i % 2 * 8;
+  *reinterpret_cast<uint2*>(high + at) = {first.high, second.high};
+  *reinterpret_cast<uint2*>(low + at) = {first.low, second.low};
+}
+
+}  // namespace ringside::cuda
