@@ -54,9 +54,7 @@ class CudaBackend final : public Backend {
   int64_t saturating_rows() const override { return 128; }
   DType activation_dtype() const override { return options_.dtype; }
   DType weight_dtype() const override { return options_.quantization.value_or(options_.dtype); }
-  bool has(Feature feature) const override {
-    return feature == Feature::kFp8Gemms && recorder_.runner().multiplies_in_e4m3();
-  }
+  bool has(Feature feature) const override;
   std::string Describe() const override;
   std::optional<size_t> free_bytes() const override { return memory_.free_bytes(); }
   Status status() const override;
