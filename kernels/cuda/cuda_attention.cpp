@@ -32,8 +32,7 @@ void OrderAfterCopies(const AttentionArgs& args, SlabCopies* copies, StepRecorde
 void CudaBackend::Attention(const AttentionArgs& args) {
   CHECK(!IsQuantized(args.qkv.dtype) && !IsQuantized(args.out.dtype));
   CheckAttention(args, kMaxHeadDim);
-  CHECK(args.query_weights == nullptr && args.query_scales == nullptr && !args.scores.chunked && !args.stored);
-  CHECK(args.shape.latent_dim == 0 && args.shape.varied.empty());
+  CHECK(!args.stored && args.shape.latent_dim == 0 && args.shape.varied.empty());
   for (const AttentionSegment& s : args.segments) CHECK_LE(s.position + s.rows, int64_t{INT32_MAX});
   if (args.qkv.rows == 0) return;
   OrderAfterCopies(args, &slab_copies_, &recorder_);
@@ -44,6 +43,7 @@ void CudaBackend::Attention(const AttentionArgs& args) {
   plan.scale = scores.scale, plan.soft_cap = scores.soft_cap;
   plan.slopes = scores.slopes, plan.sinks = scores.sinks;
   plan.biases = scores.biases, plan.bias_reach = static_cast<int32_t>(scores.bias_reach);
+  plan.query_weights = args.query_weights;
   if (args.pairs == RopePairs::kNone || args.rotary == 0) plan.rotary = 0;  // other layers of the plan may rotate
   plan.layer_offset = args.layer * shape.layer_tile_bytes();
   if (HasTiledAttention(plan.cache, plan.head_dim)) CHECK(AllowsVectorAccess(args.out));

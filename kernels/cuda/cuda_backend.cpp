@@ -23,6 +23,8 @@ constexpr Feature kFeatures[] = {
     Feature::kRouterTraits,     // experts/route_row.cuh
     Feature::kPlainExperts,     // experts/expert_products_inl.cuh
     Feature::kSeparateExperts,  // experts/route_experts.cu
+    Feature::kQueryFactors,     // attention/
+    Feature::kChunks,           // attention/
 };
 constexpr size_t kSmallestArena = 2 * kStagingBytes + kWorkspaceBytes + kScratchBytes + (size_t{128} << 20);
 

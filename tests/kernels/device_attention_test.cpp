@@ -55,7 +55,7 @@ std::vector<std::vector<float>> Step(Backend& backend, const std::vector<Attenti
                                      const void* history = nullptr, int64_t branch = 0) {
   std::vector<AttentionSegment> segments;
   std::vector<std::vector<int64_t>> first_live(cases.size());
-  std::vector<float> qkv, angles[4];
+  std::vector<float> qkv, query_scales, angles[4];
   const AttentionCase& like = cases[0];
   std::vector<std::vector<float>> out(cases.size());
   int64_t row = 0;
@@ -71,12 +71,13 @@ std::vector<std::vector<float>> Step(Backend& backend, const std::vector<Attenti
     const AngleRows own(c, done, count);
     const std::vector<float>* from[] = {&own.own_cos, &own.own_sin, &own.pinned_cos, &own.pinned_sin};
     for (size_t k = 0; k < 4; ++k) angles[k].insert(angles[k].end(), from[k]->begin(), from[k]->end());
+    if (const float* scales = c.QueryScales(done)) query_scales.insert(query_scales.end(), scales, scales + count);
     row += count;
   }
   if (row == 0) return out;
   const DType type = backend.activation_dtype();
   const int64_t columns = like.heads * like.head_dim;
-  const DeviceFloats slopes(backend, like.slopes), sinks(backend, like.sinks);
+  const DeviceFloats slopes(backend, like.slopes), sinks(backend, like.sinks), weights(backend, like.query_weights);
   ScoreTraits scores = like.scores();
   if (scores.slopes != nullptr) scores.slopes = slopes.data();
   if (scores.sinks != nullptr) scores.sinks = sinks.data();
@@ -91,6 +92,8 @@ std::vector<std::vector<float>> Step(Backend& backend, const std::vector<Attenti
                      .pairs = like.pairs,
                      .angles = {angles[0].data(), angles[1].data(), angles[2].data(), angles[3].data()},
                      .scores = scores,
+                     .query_weights = like.query_weights.empty() ? nullptr : weights.data(),
+                     .query_scales = query_scales.empty() ? nullptr : query_scales.data(),
                      .segments = segments});
   const std::vector<float> all = result.Get();
   size_t next = 0;
@@ -374,19 +377,25 @@ TEST_P(DeviceAttention, MatchesDenseAttentionForManyRows) {
   }
 }
 
-/// Every trait of kernels/score_traits.h, alone and combined.
+/// Every trait of kernels/score_traits.h and the factors of queries, alone and combined.
 std::vector<AttentionCase> TraitCases(const AttentionCase& plain) {
   std::vector<float> slopes, sinks;
   for (int64_t h = 0; h < plain.heads; ++h) {
     slopes.push_back(0.5f / static_cast<float>(1 << h)), sinks.push_back(static_cast<float>(2 * h - 3));
   }
-  std::vector<AttentionCase> cases(6, plain);
+  std::vector<AttentionCase> cases(11, plain);
   cases[0].soft_cap = 1.5f;
   cases[1].slopes = slopes;
   cases[2].sinks = sinks;
   cases[3].window = 3;
   cases[4].window = plain.memory - 7;
   cases[5].soft_cap = 2, cases[5].slopes = slopes, cases[5].sinks = sinks, cases[5].window = plain.memory / 2;
+  cases[6].window = plain.memory / 3, cases[6].chunked = true;
+  cases[7].window = plain.memory + 3, cases[7].chunked = true;
+  cases[8].query_weights = RandomFloats(static_cast<size_t>(plain.head_dim), 5, 0.7f);
+  cases[9].query_scales = RandomFloats(static_cast<size_t>(plain.length), 6, 0.7f);
+  cases[10] = cases[6], cases[10].query_weights = cases[8].query_weights,
+  cases[10].query_scales = cases[9].query_scales;
   return cases;
 }
 
@@ -430,7 +439,7 @@ TEST_P(DeviceAttention, TraitsMatchDenseAttentionOverManyKeys) {
                             .length = 700};
   std::vector<AttentionCase> cases = TraitCases(plain);
   cases[5].window = 790;  // finally some pinned keys are outside the window
-  for (const size_t i : {2, 5}) {
+  for (const size_t i : {2, 5, 7, 8, 9, 10}) {
     const std::vector<double> want = DenseAttention(cases[i]);
     for (const int64_t chunk : {1, 300}) {
       SCOPED_TRACE(fmt::format("trait {} in chunks of {}", i, chunk));

@@ -82,11 +82,15 @@ struct AttentionPlan {
   // keys.
   int32_t traits = 0;
   int32_t window = 0;
+  int32_t chunked = 0;  // the window is the query's own run of positions
   float soft_cap = 0;
   const float* slopes = nullptr;  // [H]
   const float* sinks = nullptr;   // [H]
   const float* biases = nullptr;  // [H, 2 bias_reach + 31]
   int32_t bias_reach = 0;
+  // Factors of rotated queries, for kernels built with traits; those of LaunchWgmmaAttention have query_scales alone.
+  const float* query_weights = nullptr;  // [d]
+  const float* query_scales = nullptr;   // [T]
 
   friend bool operator==(const AttentionPlan&, const AttentionPlan&) = default;
 };

@@ -100,7 +100,8 @@ TEST_P(DeviceModel, TinyFamiliesMatchTheReferenceLogits) {
 TEST_P(DeviceModel, TinyFamiliesMatchTheCpuAcrossRingWraps) {
   const double tolerance = 6 * testing::Rounding(backend_->activation_dtype());
   const auto cpu = MakeTestBackend();
-  for (const char* name : {"gemma2", "gemma3", "bloom", "mpt", "gpt_oss", "cohere2", "mistral_window"}) {
+  for (const char* name : {"gemma2", "gemma3", "bloom", "mpt", "gpt_oss", "cohere2", "mistral_window", "llama4_text",
+                           "ministral3", "hunyuan_v1_dense"}) {
     const auto model = LoadModel(FamilyFolder(name));
     auto reference = Model::Load(FamilyFolder(name), *cpu);
     ASSERT_TRUE(model != nullptr && reference.ok()) << name;
@@ -124,7 +125,7 @@ TEST(DeviceModelFixed, RowsAreIndependentForEveryFamily) {
   if (backend == nullptr) GTEST_SKIP() << "no such device here";
   constexpr RingWindow kTurning{4, 24, Eviction::kToken};
   for (const char* name : {"gemma2", "gemma3", "bloom", "gpt_oss", "mixtral", "qwen2_moe", "qwen3_moe", "glm4_moe",
-                           "minimax_m2", "ernie4_5_moe", "phimoe"}) {
+                           "minimax_m2", "ernie4_5_moe", "phimoe", "llama4_text", "ministral3", "hunyuan_v1_dense"}) {
     auto model = Model::Load(FamilyFolder(name), *backend);
     ASSERT_TRUE(model.ok()) << model.status().ToString();
     const std::vector<TokenId> ids = ScatteredIds(60, (*model)->spec().vocab), other = ScatteredIds(60, 90, 2);
