@@ -79,6 +79,13 @@ class CudaBackend final : public Backend {
   void Attention(const AttentionArgs& args) override;
   void MultiplyActivated(Tensor x, Activation activation, Tensor y) override;
   void Activate(Tensor x, Activation activation) override;
+  void Xielu(Tensor x, const XieluParameters& parameters) override;
+  void ScaleColumns(Tensor x, const float* factors) override;
+  void AddScaledRows(Tensor x, Tensor factors, Tensor y) override;
+  void MatchMagnitude(Tensor like, Tensor x) override;
+  void Sparsify(Tensor x, float deviations) override;
+  void Scale(Tensor x, float factor) override;
+  void Gate(Tensor gate, GateKind kind, Tensor y) override;
   void Experts(const ExpertsArgs& args) override;
   void Add(Tensor x, Tensor y) override;
   void SoftCap(Tensor x, float cap) override;

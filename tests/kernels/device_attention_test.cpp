@@ -48,11 +48,15 @@ INSTANTIATE_TEST_SUITE_P(All, DeviceAttentionBehindPins,
                          ::testing::Combine(::testing::ValuesIn(DeviceNames()), ::testing::Values(0, 1, 4, 32)),
                          NameOf);
 
+/// Value i of every row of a gate.
+float GateValue(int64_t i) { return 0.5f * static_cast<float>(i % 7 - 3); }
+
 /// The next rows of some sequences as one step: rows [done, done + rows) of each case, into its slab. With a `history`
-/// the slabs are its branches, from position `branch` on.
+/// the slabs are its branches, from position `branch` on. With `gates` the results are multiplied by the sigmoids of
+/// that number of values of each row.
 std::vector<std::vector<float>> Step(Backend& backend, const std::vector<AttentionCase>& cases, const KvShape& shape,
                                      const std::vector<const void*>& slabs, int64_t done, int64_t rows,
-                                     const void* history = nullptr, int64_t branch = 0) {
+                                     const void* history = nullptr, int64_t branch = 0, int64_t gates = 0) {
   std::vector<AttentionSegment> segments;
   std::vector<std::vector<int64_t>> first_live(cases.size());
   std::vector<float> qkv, query_scales, angles[4];
@@ -81,6 +85,10 @@ std::vector<std::vector<float>> Step(Backend& backend, const std::vector<Attenti
   ScoreTraits scores = like.scores();
   if (scores.slopes != nullptr) scores.slopes = slopes.data();
   if (scores.sinks != nullptr) scores.sinks = sinks.data();
+  const int64_t gate_columns = std::max<int64_t>(gates, 1);
+  std::vector<float> gate_values;
+  for (int64_t i = 0; i < row * gate_columns; ++i) gate_values.push_back(GateValue(i % gate_columns));
+  const DeviceMatrix gate(backend, type, row, gate_columns, gate_values);
   DeviceMatrix in(backend, type, row, like.width(), qkv),
       result(backend, type, row, columns, std::vector<float>(static_cast<size_t>(row * columns), NAN));
   backend.Attention({.qkv = in.tensor(),
@@ -95,6 +103,7 @@ std::vector<std::vector<float>> Step(Backend& backend, const std::vector<Attenti
                      .query_weights = like.query_weights.empty() ? nullptr : weights.data(),
                      .query_scales = query_scales.empty() ? nullptr : query_scales.data(),
                      .segments = segments});
+  if (gates > 0) backend.Gate(gate.tensor(), GateKind::kSigmoid, result.tensor());
   const std::vector<float> all = result.Get();
   size_t next = 0;
   for (size_t i = 0; i < cases.size(); ++i) {
@@ -194,6 +203,32 @@ TEST_P(DeviceAttentionOfHeadSize, BranchesReadTheHistoryInPlace) {
       at += rows;
     }
     for (const std::vector<float>& one : got) ExpectNear(one, want, c.kv_dtype, "a branch");
+  }
+}
+
+// A gate may be applied by the attention kernel.
+TEST_P(DeviceAttention, ResultsCanHaveGates) {
+  for (const int64_t d : {24, 64, 256}) {
+    const AttentionCase c{.heads = 4, .kv_heads = 2, .head_dim = d, .rotary = d, .memory = 60, .length = 60};
+    std::vector<double> plain = DenseAttention(c);
+    const int64_t columns = c.heads * d;
+    for (const int64_t gates : {columns, c.heads}) {
+      std::vector<double> want = plain;
+      for (int64_t i = 0; i < std::ssize(want); ++i) {
+        want[static_cast<size_t>(i)] /= 1 + std::exp(-GateValue(i % columns / (columns / gates)));
+      }
+      for (const int64_t chunk : {1, 3, 40}) {
+        const KvShape shape = c.Shape(chunk);
+        const Buffer slab = std::move(backend_->Allocate(static_cast<size_t>(shape.slab_bytes())).value());
+        std::vector<float> got;
+        for (int64_t done = 0; done < c.length; done += chunk) {
+          const auto rows = Step(*backend_, {c}, shape, {slab.data()}, done, chunk, nullptr, 0, gates);
+          got.insert(got.end(), rows[0].begin(), rows[0].end());
+        }
+        SCOPED_TRACE(fmt::format("{} dimensions, {} gates, chunks of {}", d, gates, chunk));
+        ExpectNear(got, want, c.kv_dtype, "gated");
+      }
+    }
   }
 }
 

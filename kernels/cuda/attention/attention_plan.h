@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/kv_shape.h"
+#include "kernels/recurrence.h"
 #include "kernels/score_traits.h"
 #include "kernels/tensor.h"
 
@@ -91,6 +92,11 @@ struct AttentionPlan {
   // Factors of rotated queries, for kernels built with traits; those of LaunchWgmmaAttention have query_scales alone.
   const float* query_weights = nullptr;  // [d]
   const float* query_scales = nullptr;   // [T]
+  // A gate of the results, applied by the kernel for few rows: a value for each of `gate_columns` columns; data is null
+  // without one.
+  Tensor gate;
+  GateKind gate_kind = GateKind::kIdentity;
+  int32_t gate_columns = 1;
 
   friend bool operator==(const AttentionPlan&, const AttentionPlan&) = default;
 };

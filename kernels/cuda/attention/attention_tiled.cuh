@@ -247,8 +247,9 @@ __device__ __forceinline__ void InsertOwnRow(const C* own, int key, C* stage, in
 __device__ __forceinline__ void StoreResult(const AttentionPlan& a, const StagedTile& tile, int first_head, int m,
                                             int d, float4 value) {
   const int row = RowOfQuery(a, m), head = first_head + m - row * a.tile_heads;
-  const int64_t at = static_cast<int64_t>(tile.row + row) * a.out.stride + head * a.head_dim + d;
-  StoreFloat4(a.out.data, a.out.dtype, at, value);
+  const int64_t column = static_cast<int64_t>(head) * a.head_dim + d;
+  if (a.gate.data != nullptr) value = TimesGate(value, a.gate, a.gate_kind, a.gate_columns, tile.row + row, column);
+  StoreFloat4(a.out.data, a.out.dtype, static_cast<int64_t>(tile.row + row) * a.out.stride + column, value);
 }
 
 /// Stores a warp's result to shared memory: [16][kResultRow] sums, then running maxima, then sums of probabilities.

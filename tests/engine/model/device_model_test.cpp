@@ -101,7 +101,7 @@ TEST_P(DeviceModel, TinyFamiliesMatchTheCpuAcrossRingWraps) {
   const double tolerance = 6 * testing::Rounding(backend_->activation_dtype());
   const auto cpu = MakeTestBackend();
   for (const char* name : {"gemma2", "gemma3", "bloom", "mpt", "gpt_oss", "cohere2", "mistral_window", "llama4_text",
-                           "ministral3", "hunyuan_v1_dense"}) {
+                           "ministral3", "hunyuan_v1_dense", "muse_glimmer"}) {
     const auto model = LoadModel(FamilyFolder(name));
     auto reference = Model::Load(FamilyFolder(name), *cpu);
     ASSERT_TRUE(model != nullptr && reference.ok()) << name;
@@ -124,8 +124,9 @@ TEST(DeviceModelFixed, RowsAreIndependentForEveryFamily) {
   const auto backend = testing::MakeDevice("cuda_bf16_fixed");
   if (backend == nullptr) GTEST_SKIP() << "no such device here";
   constexpr RingWindow kTurning{4, 24, Eviction::kToken};
-  for (const char* name : {"gemma2", "gemma3", "bloom", "gpt_oss", "mixtral", "qwen2_moe", "qwen3_moe", "glm4_moe",
-                           "minimax_m2", "ernie4_5_moe", "phimoe", "llama4_text", "ministral3", "hunyuan_v1_dense"}) {
+  for (const char* name :
+       {"gemma2", "gemma3", "bloom", "gpt_oss", "mixtral", "qwen2_moe", "qwen3_moe", "llama4_text", "ministral3",
+        "hunyuan_v1_dense", "muse_glimmer", "glm4_moe", "minimax_m2", "ernie4_5_moe", "afmoe", "phimoe", "apertus"}) {
     auto model = Model::Load(FamilyFolder(name), *backend);
     ASSERT_TRUE(model.ok()) << model.status().ToString();
     const std::vector<TokenId> ids = ScatteredIds(60, (*model)->spec().vocab), other = ScatteredIds(60, 90, 2);
