@@ -18,6 +18,8 @@ enum class Activation {
 /// beta x.
 struct XieluParameters {
   float positive = 0, negative = 0, beta = 0.5f, eps = -1e-6f;
+
+  friend bool operator==(const XieluParameters&, const XieluParameters&) = default;
 };
 
 }  // namespace ringside

@@ -261,7 +261,7 @@ class Backend : public SlabMemory {
   /// y += or = the weighted sum of the MLPs of each row's selected experts, in expert order (Shazeer et al. 2017). An
   /// expert's MLP is Linear, MultiplyActivated (Activate without a gate: Feature::kPlainExperts), Linear.
   virtual void Experts(const ExpertsArgs& args) = 0;
-  /// y += x. x, y [T, D] kF32.
+  /// y += x. x, y [T, D], y kF32; x kF32 or of activation_dtype().
   virtual void Add(Tensor x, Tensor y) = 0;
   /// x = cap * tanh(x / cap), in place: logits. x [T, n] kF32.
   virtual void SoftCap(Tensor x, float cap) = 0;

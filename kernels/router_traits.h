@@ -18,9 +18,11 @@
 
 namespace ringside {
 
+constexpr int64_t kMaxExpertGroups = 32;
+
 struct RouterTraits {
   bool sigmoid = false;
-  int64_t groups = 1, groups_used = 1;
+  int64_t groups = 1, groups_used = 1;  // up to kMaxExpertGroups
   bool group_highest = false;
   float scale = 1;
   float margin = 0;
@@ -32,6 +34,8 @@ struct RouterTraits {
   bool plain() const {
     return !sigmoid && groups == 1 && scale == 1 && margin == 0 && correction == nullptr && scales == nullptr;
   }
+
+  friend bool operator==(const RouterTraits&, const RouterTraits&) = default;
 };
 
 }  // namespace ringside

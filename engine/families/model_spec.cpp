@@ -29,7 +29,7 @@ Status CheckMixture(const ModelSpec& spec) {
   RETURN_IF_ERROR(CheckRange("shared expert's feed-forward size", spec.shared_ffn, 0, 1 << 20));
   RETURN_IF_ERROR(CheckRange("shared expert's feed-forward size", spec.common_ffn, 0, 1 << 20));
   const RouterTraits& router = spec.router;
-  RETURN_IF_ERROR(CheckRange("number of expert groups", router.groups, 1, spec.experts));
+  RETURN_IF_ERROR(CheckRange("number of expert groups", router.groups, 1, std::min(spec.experts, kMaxExpertGroups)));
   RETURN_IF_ERROR(CheckRange("number of expert groups used", router.groups_used, 1, router.groups));
   const int64_t size = spec.experts / router.groups;
   if (size * router.groups != spec.experts) {

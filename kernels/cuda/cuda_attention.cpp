@@ -32,7 +32,6 @@ void OrderAfterCopies(const AttentionArgs& args, SlabCopies* copies, StepRecorde
 void CudaBackend::Attention(const AttentionArgs& args) {
   CHECK(!IsQuantized(args.qkv.dtype) && !IsQuantized(args.out.dtype));
   CheckAttention(args, kMaxHeadDim);
-  CHECK(args.query_weights == nullptr && args.query_scales == nullptr && !args.scores.chunked);
   for (const AttentionSegment& s : args.segments) CHECK_LE(s.position + s.rows, int64_t{INT32_MAX});
   if (args.qkv.rows == 0) return;
   OrderAfterCopies(args, &slab_copies_, &recorder_);
@@ -43,6 +42,7 @@ void CudaBackend::Attention(const AttentionArgs& args) {
   plan.scale = scores.scale, plan.soft_cap = scores.soft_cap;
   plan.slopes = scores.slopes, plan.sinks = scores.sinks;
   plan.biases = scores.biases, plan.bias_reach = static_cast<int32_t>(scores.bias_reach);
+  plan.query_weights = args.query_weights;
   if (args.pairs == RopePairs::kNone || args.rotary == 0) plan.rotary = 0;  // other layers of the plan may rotate
   plan.layer_offset = shape.TileOffset(args.layer, 0, 0);
   if (HasTiledAttention(plan)) CHECK(AllowsVectorAccess(args.out));

@@ -19,6 +19,20 @@ constexpr size_t kStagingBytes = size_t{32} << 20;  // per submission; there are
 constexpr size_t kReadbackBytes = size_t{32} << 20;
 constexpr size_t kWorkspaceBytes = size_t{64} << 20;
 constexpr size_t kScratchBytes = size_t{256} << 20;
+constexpr Feature kFeatures[] = {
+    Feature::kRouterTraits,     // experts/route_row.cuh
+    Feature::kPlainExperts,     // experts/expert_products_inl.cuh
+    Feature::kSeparateExperts,  // experts/route_experts.cu
+    Feature::kGates,            // row_ops.cu
+    Feature::kScale,            // row_ops.cu
+    Feature::kXielu,            // row_ops.cu
+    Feature::kStreams,          // row_ops.cu
+    Feature::kQueryFactors,     // attention/
+    Feature::kChunks,           // attention/
+    Feature::kLatentAttention,  // attention/
+    Feature::kVariedLayers,     // attention/
+    Feature::kRecurrence,       // recurrence/
+};
 constexpr size_t kSmallestArena = 2 * kStagingBytes + kWorkspaceBytes + kScratchBytes + (size_t{128} << 20);
 
 void CheckFloat(const Tensor& x) {
@@ -108,6 +122,11 @@ Status CudaBackend::Start(RankComms comms) {
   if (options_.deterministic) recorder_.runner().FixOrder();
   if (!options_.graphs) recorder_.DisableGraphs();
   return recorder_.runner().Start(on, options_.dtype, workspace, kWorkspaceBytes, scratch, kScratchBytes);
+}
+
+bool CudaBackend::has(Feature feature) const {
+  if (feature == Feature::kFp8Gemms) return recorder_.runner().multiplies_in_e4m3();
+  return std::ranges::find(kFeatures, feature) != std::end(kFeatures);
 }
 
 void CudaBackend::MakeCurrent() { CHECK_CUDA(cudaSetDevice(options_.device)); }
@@ -308,7 +327,8 @@ void CudaBackend::Activate(Tensor x, Activation activation) {
 }
 
 void CudaBackend::Add(Tensor x, Tensor y) {
-  CHECK(x.dtype == DType::kF32 && y.dtype == DType::kF32);
+  CheckFloat(x);
+  CHECK(y.dtype == DType::kF32);
   CHECK(x.rows == y.rows && x.cols == y.cols);
   recorder_.Record({.kind = OpKind::kAdd, .x = x, .y = y}, x.rows);
 }
@@ -331,14 +351,13 @@ void CudaBackend::GatherRows(Tensor x, std::span<const int64_t> rows, Tensor y) 
 void CudaBackend::Linear(const LinearArgs& args) {
   CheckFloat(args.x), CheckFloat(args.y);
   CHECK_EQ(args.x.rows, args.y.rows);
-  CHECK(args.weights.size() <= static_cast<size_t>(StepOp::kMaxWeights));
   int64_t column = 0;
   for (size_t first = 0; first < args.weights.size();) {
     const Weight& of = *args.weights[first];  // adjacent weights of one type and order form one operation
     size_t end = first;
     int64_t outputs = 0;
-    while (end < args.weights.size() && args.weights[end]->dtype == of.dtype &&
-           weights_.OrderOf(*args.weights[end]) == weights_.OrderOf(of)) {
+    while (end < args.weights.size() && end - first < static_cast<size_t>(StepOp::kMaxWeights) &&
+           args.weights[end]->dtype == of.dtype && weights_.OrderOf(*args.weights[end]) == weights_.OrderOf(of)) {
       CHECK_EQ(args.weights[end]->cols, args.x.cols);
       outputs += args.weights[end++]->rows;
     }

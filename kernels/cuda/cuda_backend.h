@@ -55,18 +55,7 @@ class CudaBackend final : public Backend {
   int64_t saturating_rows() const override { return 128; }
   DType activation_dtype() const override { return options_.dtype; }
   DType weight_dtype() const override { return options_.quantization.value_or(options_.dtype); }
-  bool has(Feature feature) const override {
-    switch (feature) {
-      case Feature::kLatentAttention:
-      case Feature::kVariedLayers:
-      case Feature::kRecurrence:
-        return true;
-      case Feature::kFp8Gemms:
-        return recorder_.runner().multiplies_in_e4m3();
-      default:
-        return false;
-    }
-  }
+  bool has(Feature feature) const override;
   std::string Describe() const override;
   std::optional<size_t> free_bytes() const override { return memory_.free_bytes(); }
   Status status() const override;
@@ -93,6 +82,13 @@ class CudaBackend final : public Backend {
   void MultiplyActivated(Tensor x, Activation activation, Tensor y) override;
   void Activate(Tensor x, Activation activation) override;
   void Recur(const RecurrenceArgs& args) override;
+  void Xielu(Tensor x, const XieluParameters& parameters) override;
+  void ScaleColumns(Tensor x, const float* factors) override;
+  void AddScaledRows(Tensor x, Tensor factors, Tensor y) override;
+  void MatchMagnitude(Tensor like, Tensor x) override;
+  void Sparsify(Tensor x, float deviations) override;
+  void Scale(Tensor x, float factor) override;
+  void Gate(Tensor gate, GateKind kind, Tensor y) override;
   void Experts(const ExpertsArgs& args) override;
   void Add(Tensor x, Tensor y) override;
   void SoftCap(Tensor x, float cap) override;

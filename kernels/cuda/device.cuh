@@ -12,6 +12,7 @@
 
 #include "kernels/activation.h"
 #include "kernels/cuda/kernel_config.h"
+#include "kernels/recurrence.h"
 #include "kernels/tensor.h"
 
 namespace ringside::cuda {
@@ -327,6 +328,32 @@ __device__ __forceinline__ float MultipliedOf(float gate, float up, Activation a
   if (activation != Activation::kClampedSilu) return ActivatedOf(gate, activation) * up;
   const float g = gate > 7 ? 7 : gate, u = up > 7 ? 7 : up < -7 ? -7 : up;  // keeps NaN
   return __fdividef(g, 1.0f + __expf(-1.702f * g)) * (u + 1);
+}
+
+/// The factor of a gate's value.
+__device__ __forceinline__ float GateFactor(float x, GateKind kind) {
+  switch (kind) {
+    case GateKind::kSigmoid:
+      return __fdividef(1.0f, 1.0f + __expf(-x));
+    case GateKind::kSilu:
+      return SiluOf(x);
+    case GateKind::kSoftplus:
+      return fmaxf(x, 0.0f) + log1pf(__expf(-fabsf(x)));
+    default:
+      return x;
+  }
+}
+/// y times the factors of four gate values from column c of a row on. A gate has a value for each column of y, or for
+/// `columns` of them, a multiple of four.
+__device__ __forceinline__ float4 TimesGate(float4 y, const Tensor& gate, GateKind kind, int columns, int64_t row,
+                                            int64_t c) {
+  if (columns > 1) {
+    const float factor = GateFactor(LoadElement(gate.data, gate.dtype, row * gate.stride + c / columns), kind);
+    return {y.x * factor, y.y * factor, y.z * factor, y.w * factor};
+  }
+  const float4 g = LoadFloat4(gate.data, gate.dtype, row * gate.stride + c);
+  return {y.x * GateFactor(g.x, kind), y.y * GateFactor(g.y, kind), y.z * GateFactor(g.z, kind),
+          y.w * GateFactor(g.w, kind)};
 }
 
 /// 2^x in one instruction; returns zero for x far below zero.

@@ -67,6 +67,10 @@ inline bool Aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 
 /// Whether rows can be accessed four elements at a time.
 inline bool AllowsFloat4(const Tensor& x) { return x.cols % 4 == 0 && x.stride % 4 == 0 && Aligned(x.data); }
 
+/// Blocks for one thread per element; a block's threads take columns of one row.
+inline dim3 ElementGrid(int64_t rows, int64_t cols) {
+  return dim3(static_cast<unsigned>((cols + kBlockThreads - 1) / kBlockThreads), static_cast<unsigned>(rows));
+}
 inline dim3 Grid(int64_t x, int64_t y = 1, int64_t z = 1) {
   return dim3(static_cast<unsigned>(x), static_cast<unsigned>(y), static_cast<unsigned>(z));
 }

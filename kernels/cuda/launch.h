@@ -18,6 +18,7 @@
 #include "kernels/cuda/linear/linear_plan.h"
 #include "kernels/cuda/linear/low_rank_plan.h"
 #include "kernels/cuda/recurrence/recurrence_plan.h"
+#include "kernels/cuda/row_op.h"
 #include "kernels/cuda/sampling/device_sampling_params.h"
 #include "kernels/row_sampling_params.h"
 #include "kernels/tensor.h"
@@ -49,12 +50,17 @@ struct HeadsNorm {
   int64_t heads = 0;
   const float* weight = nullptr;  // [head size]
 };
-/// RMSNorm of the heads of x, in place. The `next` heads follow the first and have the same size.
-void LaunchNormHeads(const Launcher& on, Tensor x, const HeadsNorm& first, const HeadsNorm& next, float eps);
+struct HeadsGate {
+  Tensor values;  // as x; data is null without a gate
+  GateKind kind = GateKind::kIdentity;
+};
+/// RMSNorm of the heads of x, in place, and then their gate. The `next` heads follow the first and have the same size.
+void LaunchNormHeads(const Launcher& on, Tensor x, const HeadsNorm& first, const HeadsNorm& next, const HeadsGate& gate,
+                     float eps);
 void LaunchMultiplyActivated(const Launcher& on, Tensor x, Activation activation, Tensor y);
 /// x = activation(x + bias), in place; the bias may be null.
 void LaunchActivate(const Launcher& on, Tensor x, Activation activation, const float* bias = nullptr);
-/// y += x, float32.
+/// y += x; y is float32.
 void LaunchAdd(const Launcher& on, Tensor x, Tensor y);
 /// x = cap tanh(x / cap), in place.
 void LaunchSoftCap(const Launcher& on, Tensor x, float cap);
@@ -67,6 +73,9 @@ void LaunchConvert(const Launcher& on, Tensor x, Tensor y);
 /// 16.
 void LaunchUpload(const Launcher& on, void* to, const void* from, size_t bytes);
 void LaunchAddBias(const Launcher& on, const float* bias, Tensor y);
+
+// ---- row_ops.cu
+void LaunchRowOp(const Launcher& on, const Tensor& x, const Tensor& y, const RowOp& op);
 
 // ---- linear/launch_linear.cpp
 /// The operands of a linear layer, and of the operations that its plan fuses.

@@ -81,11 +81,13 @@ __global__ void __launch_bounds__(kBlockThreads) NormWideKernel(NormArgs a) {
 struct NormHeadsArgs {
   Tensor x;
   HeadsNorm first, next;
+  HeadsGate gate;
   int heads, d;  // heads: per row, first and next together
   float eps;
 
   __device__ int count() const { return static_cast<int>(x.rows) * heads; }
   __device__ int64_t PlaceOf(int item) const { return item / heads * x.stride + item % heads * d; }
+  __device__ int64_t GateAt(int item) const { return item / heads * gate.values.stride + item % heads * d; }
   __device__ const float* WeightOf(int item) const {
     return item % heads < static_cast<int>(first.heads) ? first.weight : next.weight;
   }
@@ -96,7 +98,7 @@ __global__ void NormHeadsKernel(NormHeadsArgs a) {
   BeginDependentKernel();
   const int item = static_cast<int>(blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32);
   if (item >= a.count()) return;
-  const int64_t at = a.PlaceOf(item);
+  const int64_t at = a.PlaceOf(item), gate = a.GateAt(item);
   const float* weight = a.WeightOf(item);
   float sum = 0;
   for (int i = threadIdx.x % 32; i < a.d; i += 32) {
@@ -105,7 +107,11 @@ __global__ void NormHeadsKernel(NormHeadsArgs a) {
   }
   const float factor = rsqrtf(SumOverWarp(sum) / a.d + a.eps);
   for (int i = threadIdx.x % 32; i < a.d; i += 32) {
-    StoreElement(a.x.data, a.x.dtype, at + i, LoadElement(a.x.data, a.x.dtype, at + i) * factor * weight[i]);
+    float value = LoadElement(a.x.data, a.x.dtype, at + i) * factor * weight[i];
+    if (a.gate.values.data != nullptr) {
+      value *= GateFactor(LoadElement(a.gate.values.data, a.gate.values.dtype, gate + i), a.gate.kind);
+    }
+    StoreElement(a.x.data, a.x.dtype, at + i, value);
   }
 }
 
@@ -116,8 +122,9 @@ __global__ void __launch_bounds__(kBlockThreads) NormHeadsWideKernel(NormHeadsAr
   const int item = static_cast<int>(blockIdx.x * (kBlockThreads / kThreads) + threadIdx.x / kThreads);
   TriggerProgrammaticLaunch();
   if (item >= a.count()) return;  // uniform across the warp
-  const int64_t at = a.PlaceOf(item);
-  float4 weight[kVectors], v[kVectors];
+  const int64_t at = a.PlaceOf(item), gate_at = a.GateAt(item);
+  const bool gated = a.gate.values.data != nullptr;
+  float4 weight[kVectors], v[kVectors], gate[kVectors];
 #pragma unroll
   for (int j = 0; j < kVectors; ++j) weight[j] = RowFloat4<kThreads>(a.WeightOf(item), j, a.d);
   GridDependencySync();
@@ -125,13 +132,22 @@ __global__ void __launch_bounds__(kBlockThreads) NormHeadsWideKernel(NormHeadsAr
   for (int j = 0; j < kVectors; ++j) {
     const int c = Float4Index<kThreads>(j);
     v[j] = c < a.d ? LoadFloat4(a.x.data, a.x.dtype, at + c) : float4{0, 0, 0, 0};
+    if (gated && c < a.d) gate[j] = LoadFloat4(a.gate.values.data, a.gate.values.dtype, gate_at + c);
   }
+  int n = 0;  // index of the next float4 of the thread
   NormFloat4s<kThreads>(
       v, a.d, false, a.eps, shared, [&](int j) { return weight[j]; },
       [](int) {
         return float4{0, 0, 0, 0};
       },
-      [&](int c, float4 four) { StoreFloat4(a.x.data, a.x.dtype, at + c, four); });
+      [&](int c, float4 four) {
+        if (gated) {
+          const float4& g = gate[n++];
+          four.x *= GateFactor(g.x, a.gate.kind), four.y *= GateFactor(g.y, a.gate.kind);
+          four.z *= GateFactor(g.z, a.gate.kind), four.w *= GateFactor(g.w, a.gate.kind);
+        }
+        StoreFloat4(a.x.data, a.x.dtype, at + c, four);
+      });
 }
 
 __global__ void MultiplyActivatedKernel(Tensor x, Activation activation, Tensor y) {
@@ -225,8 +241,7 @@ __global__ void AddKernel(Tensor x, Tensor y) {
   BeginDependentKernel();
   const int64_t c = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (c >= x.cols) return;
-  static_cast<float*>(y.data)[blockIdx.y * y.stride + c] +=
-      static_cast<const float*>(x.data)[blockIdx.y * x.stride + c];
+  static_cast<float*>(y.data)[blockIdx.y * y.stride + c] += LoadElement(x.data, x.dtype, blockIdx.y * x.stride + c);
 }
 
 __global__ void SoftCapKernel(Tensor x, float cap) {
@@ -269,8 +284,6 @@ __global__ void UploadKernel(uint4* to, const uint4* from, int64_t count) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i < count) to[i] = from[i];
 }
-
-dim3 ElementGrid(int64_t rows, int64_t cols) { return Grid((cols + kBlockThreads - 1) / kBlockThreads, rows); }
 
 void LaunchBias(const Launcher& on, Tensor x, const float* bias, BiasEpilogue epilogue) {
   const auto kernel = x.dtype == DType::kF16 ? BiasWideKernel<__half> : BiasWideKernel<__nv_bfloat16>;
@@ -321,16 +334,18 @@ void LaunchNorm(const Launcher& on, Tensor x, const float* weight, const float* 
   a_block_each(NormWideKernel<kBlockThreads, 8>);
 }
 
-void LaunchNormHeads(const Launcher& on, Tensor x, const HeadsNorm& first, const HeadsNorm& next, float eps) {
+void LaunchNormHeads(const Launcher& on, Tensor x, const HeadsNorm& first, const HeadsNorm& next, const HeadsGate& gate,
+                     float eps) {
   constexpr int kWarps = kBlockThreads / 32;
   const auto heads = static_cast<int>(first.heads + next.heads), d = static_cast<int>(x.cols) / heads;
-  const NormHeadsArgs a{x, first, next, heads, d, eps};
+  const NormHeadsArgs a{x, first, next, gate, heads, d, eps};
   const int64_t count = x.rows * heads;
   const auto a_warp_each = [&](auto kernel) {
     Launch(on, kernel, Grid((count + kWarps - 1) / kWarps), kBlockThreads, 0, a);
   };
   const bool weights = Aligned(first.weight) && Aligned(next.weight);  // null counts as aligned
-  if (d % 4 != 0 || d > 4096 || !AllowsFloat4(x) || !weights) return a_warp_each(NormHeadsKernel);
+  const bool gates = gate.values.data == nullptr || AllowsFloat4(gate.values);
+  if (d % 4 != 0 || d > 4096 || !AllowsFloat4(x) || !weights || !gates) return a_warp_each(NormHeadsKernel);
   if (d <= 128) return a_warp_each(NormHeadsWideKernel<32, 1>);
   if (d <= 256) return a_warp_each(NormHeadsWideKernel<32, 2>);
   Launch(on, NormHeadsWideKernel<kBlockThreads, 4>, Grid(count), kBlockThreads, 0, a);

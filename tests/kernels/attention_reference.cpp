@@ -114,11 +114,11 @@ std::vector<double> DenseAttention(const AttentionCase& c) {
         const int64_t query = p + distance;  // its position, or in the cache
         if (c.window > 0 && (c.chunked ? p / c.window != query / c.window : distance >= c.window)) continue;
         double score = 0;
-        for (int64_t d = 0; d < c.head_dim; ++d) {
-          score += (p < c.pinned ? pinned : own)[static_cast<size_t>(d)] *
-                   keys[static_cast<size_t>(p)][static_cast<size_t>(d)];
+        for (size_t d = 0; d < static_cast<size_t>(c.head_dim); ++d) {
+          const double factor = c.query_weights.empty() ? 1 : c.query_weights[d];
+          score += (p < c.pinned ? pinned : own)[d] * factor * keys[static_cast<size_t>(p)][d];
         }
-        score *= c.scale();
+        score *= c.scale() * (c.query_scales.empty() ? 1 : c.query_scales[static_cast<size_t>(t)]);
         if (c.soft_cap > 0) score = c.soft_cap * std::tanh(score / c.soft_cap);
         if (!c.slopes.empty()) score -= c.slopes[static_cast<size_t>(h)] * static_cast<double>(distance);
         scores.emplace_back(p, score);
@@ -182,6 +182,8 @@ std::vector<float> RingAttention(Backend& backend, const AttentionCase& c, int64
                        .pairs = c.pairs,
                        .angles = angles.angles(),
                        .scores = c.scores(),
+                       .query_weights = c.query_weights.empty() ? nullptr : c.query_weights.data(),
+                       .query_scales = c.QueryScales(t),
                        .segments = {&segment, 1}});
   }
   return out;

@@ -91,7 +91,7 @@ std::vector<AttentionCase> TraitCases() {
                       .slack = 13,
                       .length = 650};
   const std::vector<float> slopes = {0.5f, 0.25f, 0.125f, 0.0625f, 0.03125f, 0.015625f}, sinks = {-2, 0, 1, 2, 3, 4.5f};
-  std::vector<AttentionCase> cases(8, plain);
+  std::vector<AttentionCase> cases(9, plain);
   cases[0].soft_cap = 1.5f;
   cases[1].slopes = slopes;
   cases[2].sinks = sinks;
@@ -100,6 +100,7 @@ std::vector<AttentionCase> TraitCases() {
   cases[6].window = 50, cases[6].chunked = true;
   cases[7].window = 300, cases[7].chunked = true;
   cases[5].soft_cap = 2, cases[5].slopes = slopes, cases[5].sinks = sinks, cases[5].window = 200;
+  cases[8].query_weights = RandomFloats(24, 5, 0.5f), cases[8].query_scales = RandomFloats(650, 6, 0.5f);
   return cases;
 }
 

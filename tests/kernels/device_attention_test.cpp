@@ -48,14 +48,18 @@ INSTANTIATE_TEST_SUITE_P(All, DeviceAttentionBehindPins,
                          ::testing::Combine(::testing::ValuesIn(DeviceNames()), ::testing::Values(0, 1, 4, 32)),
                          NameOf);
 
+/// Value i of every row of a gate.
+float GateValue(int64_t i) { return 0.5f * static_cast<float>(i % 7 - 3); }
+
 /// The next rows of some sequences as one step: rows [done, done + rows) of each case, into its slab. With a `history`
-/// the slabs are its branches, from position `branch` on.
+/// the slabs are its branches, from position `branch` on. With `gates` the results are multiplied by the sigmoids of
+/// that number of values of each row.
 std::vector<std::vector<float>> Step(Backend& backend, const std::vector<AttentionCase>& cases, const KvShape& shape,
                                      const std::vector<const void*>& slabs, int64_t done, int64_t rows,
-                                     const void* history = nullptr, int64_t branch = 0) {
+                                     const void* history = nullptr, int64_t branch = 0, int64_t gates = 0) {
   std::vector<AttentionSegment> segments;
   std::vector<std::vector<int64_t>> first_live(cases.size());
-  std::vector<float> qkv, angles[4];
+  std::vector<float> qkv, query_scales, angles[4];
   const AttentionCase& like = cases[0];
   std::vector<std::vector<float>> out(cases.size());
   int64_t row = 0;
@@ -71,15 +75,20 @@ std::vector<std::vector<float>> Step(Backend& backend, const std::vector<Attenti
     const AngleRows own(c, done, count);
     const std::vector<float>* from[] = {&own.own_cos, &own.own_sin, &own.pinned_cos, &own.pinned_sin};
     for (size_t k = 0; k < 4; ++k) angles[k].insert(angles[k].end(), from[k]->begin(), from[k]->end());
+    if (const float* scales = c.QueryScales(done)) query_scales.insert(query_scales.end(), scales, scales + count);
     row += count;
   }
   if (row == 0) return out;
   const DType type = backend.activation_dtype();
   const int64_t columns = like.heads * like.head_dim;
-  const DeviceFloats slopes(backend, like.slopes), sinks(backend, like.sinks);
+  const DeviceFloats slopes(backend, like.slopes), sinks(backend, like.sinks), weights(backend, like.query_weights);
   ScoreTraits scores = like.scores();
   if (scores.slopes != nullptr) scores.slopes = slopes.data();
   if (scores.sinks != nullptr) scores.sinks = sinks.data();
+  const int64_t gate_columns = std::max<int64_t>(gates, 1);
+  std::vector<float> gate_values;
+  for (int64_t i = 0; i < row * gate_columns; ++i) gate_values.push_back(GateValue(i % gate_columns));
+  const DeviceMatrix gate(backend, type, row, gate_columns, gate_values);
   DeviceMatrix in(backend, type, row, like.width(), qkv),
       result(backend, type, row, columns, std::vector<float>(static_cast<size_t>(row * columns), NAN));
   backend.Attention({.qkv = in.tensor(),
@@ -91,7 +100,10 @@ std::vector<std::vector<float>> Step(Backend& backend, const std::vector<Attenti
                      .pairs = like.pairs,
                      .angles = {angles[0].data(), angles[1].data(), angles[2].data(), angles[3].data()},
                      .scores = scores,
+                     .query_weights = like.query_weights.empty() ? nullptr : weights.data(),
+                     .query_scales = query_scales.empty() ? nullptr : query_scales.data(),
                      .segments = segments});
+  if (gates > 0) backend.Gate(gate.tensor(), GateKind::kSigmoid, result.tensor());
   const std::vector<float> all = result.Get();
   size_t next = 0;
   for (size_t i = 0; i < cases.size(); ++i) {
@@ -191,6 +203,32 @@ TEST_P(DeviceAttentionOfHeadSize, BranchesReadTheHistoryInPlace) {
       at += rows;
     }
     for (const std::vector<float>& one : got) ExpectNear(one, want, c.kv_dtype, "a branch");
+  }
+}
+
+// A gate may be applied by the attention kernel.
+TEST_P(DeviceAttention, ResultsCanHaveGates) {
+  for (const int64_t d : {24, 64, 256}) {
+    const AttentionCase c{.heads = 4, .kv_heads = 2, .head_dim = d, .rotary = d, .memory = 60, .length = 60};
+    std::vector<double> plain = DenseAttention(c);
+    const int64_t columns = c.heads * d;
+    for (const int64_t gates : {columns, c.heads}) {
+      std::vector<double> want = plain;
+      for (int64_t i = 0; i < std::ssize(want); ++i) {
+        want[static_cast<size_t>(i)] /= 1 + std::exp(-GateValue(i % columns / (columns / gates)));
+      }
+      for (const int64_t chunk : {1, 3, 40}) {
+        const KvShape shape = c.Shape(chunk);
+        const Buffer slab = std::move(backend_->Allocate(static_cast<size_t>(shape.slab_bytes())).value());
+        std::vector<float> got;
+        for (int64_t done = 0; done < c.length; done += chunk) {
+          const auto rows = Step(*backend_, {c}, shape, {slab.data()}, done, chunk, nullptr, 0, gates);
+          got.insert(got.end(), rows[0].begin(), rows[0].end());
+        }
+        SCOPED_TRACE(fmt::format("{} dimensions, {} gates, chunks of {}", d, gates, chunk));
+        ExpectNear(got, want, c.kv_dtype, "gated");
+      }
+    }
   }
 }
 
@@ -374,19 +412,25 @@ TEST_P(DeviceAttention, MatchesDenseAttentionForManyRows) {
   }
 }
 
-/// Every trait of kernels/score_traits.h, alone and combined.
+/// Every trait of kernels/score_traits.h and the factors of queries, alone and combined.
 std::vector<AttentionCase> TraitCases(const AttentionCase& plain) {
   std::vector<float> slopes, sinks;
   for (int64_t h = 0; h < plain.heads; ++h) {
     slopes.push_back(0.5f / static_cast<float>(1 << h)), sinks.push_back(static_cast<float>(2 * h - 3));
   }
-  std::vector<AttentionCase> cases(6, plain);
+  std::vector<AttentionCase> cases(11, plain);
   cases[0].soft_cap = 1.5f;
   cases[1].slopes = slopes;
   cases[2].sinks = sinks;
   cases[3].window = 3;
   cases[4].window = plain.memory - 7;
   cases[5].soft_cap = 2, cases[5].slopes = slopes, cases[5].sinks = sinks, cases[5].window = plain.memory / 2;
+  cases[6].window = plain.memory / 3, cases[6].chunked = true;
+  cases[7].window = plain.memory + 3, cases[7].chunked = true;
+  cases[8].query_weights = RandomFloats(static_cast<size_t>(plain.head_dim), 5, 0.7f);
+  cases[9].query_scales = RandomFloats(static_cast<size_t>(plain.length), 6, 0.7f);
+  cases[10] = cases[6], cases[10].query_weights = cases[8].query_weights,
+  cases[10].query_scales = cases[9].query_scales;
   return cases;
 }
 
@@ -430,7 +474,7 @@ TEST_P(DeviceAttention, TraitsMatchDenseAttentionOverManyKeys) {
                             .length = 700};
   std::vector<AttentionCase> cases = TraitCases(plain);
   cases[5].window = 790;  // finally some pinned keys are outside the window
-  for (const size_t i : {2, 5}) {
+  for (const size_t i : {2, 5, 7, 8, 9, 10}) {
     const std::vector<double> want = DenseAttention(cases[i]);
     for (const int64_t chunk : {1, 300}) {
       SCOPED_TRACE(fmt::format("trait {} in chunks of {}", i, chunk));

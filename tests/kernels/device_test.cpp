@@ -270,15 +270,15 @@ TEST_P(Device, LinearWithSeveralWeightsBiasAndSum) {
   for (const int64_t rows : {1, 5, 20, 40, 64, 70}) {
     std::vector<RandomWeight> random;
     std::vector<Weight> loaded;
-    for (const int64_t n : {24, 40, rows % 2 == 0 ? 8 : 7}) {
+    for (const int64_t n : {24, 40, rows % 2 == 0 ? 8 : 7, 16, 3}) {  // more than a GPU's layer takes at once
       random.push_back(MakeRandomWeight(type_, n, 256, static_cast<uint32_t>(60 + n)));
       loaded.push_back(std::move(backend_->LoadWeight(random.back().host()).value()));
     }
-    const int64_t outputs = 64 + loaded[2].rows;
-    const Weight* const weights[] = {&loaded[0], &loaded[1], &loaded[2]};
+    const int64_t outputs = 24 + 40 + loaded[2].rows + 16 + 3;
+    const Weight* const weights[] = {&loaded[0], &loaded[1], &loaded[2], &loaded[3], &loaded[4]};
     const std::vector<float> x = RandomRounded(rows * 256, 64), b = RandomFloats(static_cast<size_t>(outputs), 65);
     DeviceMatrix in(*backend_, type_, rows, 256, x),
-        y(*backend_, DType::kF32, rows, outputs, std::vector<float>(static_cast<size_t>(rows * outputs), 0.5f), 80);
+        y(*backend_, DType::kF32, rows, outputs, std::vector<float>(static_cast<size_t>(rows * outputs), 0.5f), 96);
     const DeviceFloats bias(*backend_, b);
     backend_->Linear({.x = in.tensor(), .weights = weights, .bias = bias.data(), .y = y.tensor(), .accumulate = true});
     const std::vector<float> got = y.Get();
@@ -288,7 +288,8 @@ TEST_P(Device, LinearWithSeveralWeightsBiasAndSum) {
         for (int64_t r = 0; r < rows; ++r) {
           const Product want = Multiply(x, w, r, n);
           ASSERT_NEAR(got[At(r, outputs, column)], 0.5 + b[static_cast<size_t>(column)] + want.sum,
-                      3e-6 * (want.size + 1));
+                      3e-6 * (want.size + 1))
+              << "column " << column << " of " << rows << " rows";
         }
       }
     }

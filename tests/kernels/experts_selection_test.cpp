@@ -31,6 +31,15 @@ TEST(ExpertsSelection, FollowsTheExpectedRowsOfAnExpert) {
   EXPECT_EQ(Select(plan, 257).path, ExpertsPath::kMany);
 }
 
+TEST(ExpertsSelection, PairsOutputsWithoutAGate) {
+  ExpertsPlan plan = Plan(DType::kBlockQuant4, DType::kBlockQuant4);
+  EXPECT_EQ(plan.Pairs(768), 768);
+  const int gated = Select(plan, 1).in.tiles;
+  plan.gated = false;
+  EXPECT_EQ(plan.Pairs(768), 384);
+  EXPECT_EQ(Select(plan, 1).in.tiles, (gated + 1) / 2);
+}
+
 TEST(ExpertsSelection, MultipliesEightBitsAsFloats) {
   const ExpertsPlan plan = Plan(DType::kBlockQuant8, DType::kBlockQuant8);
   EXPECT_EQ(Select(plan, 4).path, ExpertsPath::kFew);

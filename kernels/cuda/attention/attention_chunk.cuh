@@ -29,11 +29,11 @@ struct ChunkSizes {
 
 /// Loads a warp's 16 queries, rotated and scaled, into shared memory. Rows past the last query hold garbage, which
 /// reaches no result.
-template <int D, class Q>
+template <int D, bool kTraits, class Q>
 __device__ __forceinline__ void RotateQueries(const AttentionPlan& a, int row, int queries, int first_head,
                                               const float* cosines, const float* sines, Q* to, int lane) {
   constexpr int kTasks = D / 4, kAtATime = 8;  // tasks whose loads are in flight together
-  const float scale = a.scale * kLog2E;
+  const auto scale_of = [&](int r) { return (kTraits ? ScoreScale(a, row + r) : a.scale) * kLog2E; };
   WithQkv(a, [&](const auto* x) {
     if (AllowsRotaryQuads(a)) {
       for (int begin = lane; begin < queries * kTasks; begin += 32 * kAtATime) {
@@ -48,8 +48,9 @@ __device__ __forceinline__ void RotateQueries(const AttentionPlan& a, int row, i
         for (int j = 0; j < kAtATime; ++j) {
           const int i = begin + 32 * j;
           if (i >= queries * kTasks) break;
-          RotateQuad(a, pairs[j], i % kTasks, scale,
-                     [&](int d, float value) { to[i / kTasks * (D + 8) + d] = FromFloat<Q>(value); });
+          RotateQuad(a, pairs[j], i % kTasks, scale_of(RowOfQuery(a, i / kTasks)), [&](int d, float value) {
+            to[i / kTasks * (D + 8) + d] = FromFloat<Q>(kTraits ? value * QueryWeight(a, d) : value);
+          });
         }
       }
       return;
@@ -58,8 +59,10 @@ __device__ __forceinline__ void RotateQueries(const AttentionPlan& a, int row, i
       const int m = i / (D / 2), pair = i % (D / 2), r = RowOfQuery(a, m);
       const int first = FirstOfPair(a, pair), second = SecondOfPair(a, pair);
       const int64_t at = QueryAt(a, row + r, first_head + m - r * a.tile_heads);
-      const float2 q =
+      const float scale = scale_of(r);
+      float2 q =
           Rotated(a, ToFloat(x[at + first]) * scale, ToFloat(x[at + second]) * scale, cosines, sines, row + r, pair);
+      if constexpr (kTraits) q.x *= QueryWeight(a, first), q.y *= QueryWeight(a, second);
       to[m * (D + 8) + first] = FromFloat<Q>(q.x), to[m * (D + 8) + second] = FromFloat<Q>(q.y);
     }
   });
@@ -252,8 +255,8 @@ __global__ void __launch_bounds__(kChunkThreads, D <= 64 ? 2 : 1) ChunkAttention
     if (!__any_sync(0xffffffffu, sees)) continue;
     whole = __all_sync(0xffffffffu, whole);
     if (loaded != static_cast<int>(is_pinned)) {
-      RotateQueries<D>(a, own.row, own.queries, first_head, is_pinned ? a.pinned_cos : a.own_cos,
-                       is_pinned ? a.pinned_sin : a.own_sin, queries, lane);
+      RotateQueries<D, kTraits>(a, own.row, own.queries, first_head, is_pinned ? a.pinned_cos : a.own_cos,
+                                is_pinned ? a.pinned_sin : a.own_sin, queries, lane);
       __syncwarp();
       fragments.Drop();
       fragments.Load(queries, lane);

@@ -23,6 +23,15 @@ __device__ __forceinline__ float RotatedElement(const AttentionPlan& a, const Q*
   return second ? partner * sine + own * cosine : own * cosine - partner * sine;
 }
 
+/// The factor of a row's scores.
+__device__ __forceinline__ float ScoreScale(const AttentionPlan& a, int64_t row) {
+  return a.query_scales != nullptr ? a.scale * a.query_scales[row] : a.scale;
+}
+/// The factor of a rotated query's dimension.
+__device__ __forceinline__ float QueryWeight(const AttentionPlan& a, int d) {
+  return a.query_weights != nullptr ? a.query_weights[d] : 1.0f;
+}
+
 /// Calls body with a typed pointer to the queries, keys and values.
 template <class Body>
 __device__ __forceinline__ void WithQkv(const AttentionPlan& a, const Body& body) {
@@ -178,7 +187,8 @@ struct MaskLimits {
 };
 /// The oldest pinned key that a row sees.
 __device__ __forceinline__ int FirstPinned(const AttentionPlan& a, const StagedRow& row) {
-  return a.window > 0 ? max(0, row.pinned_at - a.window + 1) : 0;
+  if (a.window == 0) return 0;
+  return a.chunked != 0 ? row.pinned_at - row.pinned_at % a.window : max(0, row.pinned_at - a.window + 1);
 }
 /// Limits of `queries` queries from the tile's row `first_row` on; queries past them see nothing.
 template <bool kTraits>

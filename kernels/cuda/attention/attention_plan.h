@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/kv_shape.h"
+#include "kernels/recurrence.h"
 #include "kernels/score_traits.h"
 #include "kernels/tensor.h"
 
@@ -91,11 +92,20 @@ struct AttentionPlan {
   // keys.
   int32_t traits = 0;
   int32_t window = 0;
+  int32_t chunked = 0;  // the window is the query's own run of positions
   float soft_cap = 0;
   const float* slopes = nullptr;  // [H]
   const float* sinks = nullptr;   // [H]
   const float* biases = nullptr;  // [H, 2 bias_reach + 31]
   int32_t bias_reach = 0;
+  // Factors of rotated queries, for kernels built with traits; those of LaunchWgmmaAttention have query_scales alone.
+  const float* query_weights = nullptr;  // [d]
+  const float* query_scales = nullptr;   // [T]
+  // A gate of the results, applied by the kernel for few rows: a value for each of `gate_columns` columns; data is null
+  // without one.
+  Tensor gate;
+  GateKind gate_kind = GateKind::kIdentity;
+  int32_t gate_columns = 1;
 
   friend bool operator==(const AttentionPlan&, const AttentionPlan&) = default;
 };

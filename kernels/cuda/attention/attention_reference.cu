@@ -85,8 +85,9 @@ __global__ void __launch_bounds__(kThreads) ReferenceAttentionKernel(AttentionPl
   WithQkv(a, [&](const auto* x) {
     const int64_t from = QueryAt(a, row, head);
     for (int i = 0; i * 32 + lane < a.head_dim; ++i) {
-      own[i] = RotatedElement(a, x, from, i * 32 + lane, a.own_cos, a.own_sin, row) * a.scale;
-      pinned[i] = RotatedElement(a, x, from, i * 32 + lane, a.pinned_cos, a.pinned_sin, row) * a.scale;
+      const float factor = ScoreScale(a, row) * QueryWeight(a, i * 32 + lane);
+      own[i] = RotatedElement(a, x, from, i * 32 + lane, a.own_cos, a.own_sin, row) * factor;
+      pinned[i] = RotatedElement(a, x, from, i * 32 + lane, a.pinned_cos, a.pinned_sin, row) * factor;
     }
   });
   const int all_pinned = a.seen == VisibleKeys::kRing     ? 0

@@ -27,9 +27,9 @@ int64_t TileHeads(int64_t group, int64_t queries) {
   return heads;
 }
 
-/// The oldest ring position that row r of a segment attends to; `window` 0 means no window.
-int64_t FirstSeen(const AttentionSegment& s, int64_t r, int64_t window) {
-  return window > 0 ? std::max(s.first_live[r], s.position + r - window + 1) : s.first_live[r];
+/// The oldest ring position that row r of a segment attends to.
+int64_t FirstSeen(const AttentionSegment& s, int64_t r, const SeenWindow& window) {
+  return window.size > 0 ? std::max(s.first_live[r], window.Oldest(s.position + r)) : s.first_live[r];
 }
 /// Row r's position relative to its pinned keys.
 int64_t PinnedAt(const AttentionSegment& s, int64_t r) {
@@ -37,18 +37,18 @@ int64_t PinnedAt(const AttentionSegment& s, int64_t r) {
   return t < s.pinned ? t : s.pinned + t - s.first_live[r];
 }
 /// Whether row r attends to any pinned key before it.
-bool SeesPinned(const AttentionSegment& s, int64_t r, int64_t window) {
-  return window == 0 || PinnedAt(s, r) - window + 1 < std::min(s.pinned, s.position + r + 1);
+bool SeesPinned(const AttentionSegment& s, int64_t r, const SeenWindow& window) {
+  return window.size == 0 || window.Oldest(PinnedAt(s, r)) < std::min(s.pinned, s.position + r + 1);
 }
 
 /// Whether rows of a sequence see only a part of its pinned keys, or different parts.
-bool SplitsPinned(const AttentionArgs& args, int64_t window) {
-  if (window == 0) return false;
+bool SplitsPinned(const AttentionArgs& args, const SeenWindow& window) {
+  if (window.size == 0) return false;
   return std::ranges::any_of(args.segments, [&](const AttentionSegment& s) {
     bool any = false, all = true;
     for (int64_t r = 0; r < s.rows; ++r) {
       any = any || SeesPinned(s, r, window);
-      all = all && PinnedAt(s, r) < window;
+      all = all && window.Oldest(PinnedAt(s, r)) <= 0;
     }
     return any && !all;
   });
@@ -58,8 +58,8 @@ bool SplitsPinned(const AttentionArgs& args, int64_t window) {
 bool IsBranch(const AttentionSegment& s) { return s.history != nullptr; }
 
 /// Rows [first, first + count) of a segment and the keys they see.
-StagedTile MakeTile(const AttentionSegment& s, const KvShape& shape, int64_t window, VisibleKeys seen, int64_t first,
-                    int64_t count) {
+StagedTile MakeTile(const AttentionSegment& s, const KvShape& shape, const SeenWindow& window, VisibleKeys seen,
+                    int64_t first, int64_t count) {
   const int64_t position = s.position + first,
                 last = seen == VisibleKeys::kPinned ? s.pinned - 1 : position + count - 1;
   int64_t oldest = last, first_tile = 0, ring_tiles = 0;
@@ -100,7 +100,7 @@ struct CutRows {
 
 /// `alone`: every row gets a tile to itself, so that the split of its keys over warps depends on its position alone.
 /// `tile_rows` is their number otherwise, `chunk_rows` those of a chunk; 0: no chunks.
-CutRows Cut(const AttentionArgs& args, int64_t window, int64_t tile_rows, int64_t chunk_rows, bool alone) {
+CutRows Cut(const AttentionArgs& args, const SeenWindow& window, int64_t tile_rows, int64_t chunk_rows, bool alone) {
   CutRows out;
   out.rows.resize(static_cast<size_t>(args.qkv.rows));
   std::vector<StagedTile> chunks;
@@ -179,7 +179,7 @@ void CheckWideSlabs(const AttentionArgs& args, const DeviceMemory::Range& range)
 }
 
 /// Queries per block of the WGMMA kernel, from the longest chunk and the largest number of keys seen.
-int32_t WgmmaQueries(const AttentionArgs& args, int64_t window, int64_t tile_heads) {
+int32_t WgmmaQueries(const AttentionArgs& args, const SeenWindow& window, int64_t tile_heads) {
   int64_t rows = 0, keys = 0;
   for (const AttentionSegment& s : args.segments) {
     if (s.rows <= 1 || IsBranch(s)) continue;
@@ -264,16 +264,29 @@ int64_t FarthestKey(const AttentionArgs& args) {
   }
   return farthest;
 }
+/// The largest position of a row.
+int64_t NewestRow(const AttentionArgs& args) {
+  int64_t newest = 0;
+  for (const AttentionSegment& s : args.segments) newest = std::max(newest, s.position + s.rows - 1);
+  return newest;
+}
+/// Whether the scores of all rows have the factor 1.
+bool AreOnes(const AttentionArgs& args) {
+  return std::ranges::all_of(std::span(args.query_scales, static_cast<size_t>(args.qkv.rows)),
+                             [](float scale) { return scale == 1; });
+}
 
 }  // namespace
 
 AttentionPlan AttentionStaging::StageSegments(const AttentionArgs& args, const PlanKey& layers) {
-  const int64_t tile_heads = layers.tile_heads, window = layers.window;
+  const int64_t tile_heads = layers.tile_heads;
+  const SeenWindow& window = layers.window;
   AttentionPlan plan = PlanOf(args, tile_heads);
-  plan.window = static_cast<int32_t>(window);
+  plan.window = static_cast<int32_t>(window.size), plan.chunked = window.chunked ? 1 : 0;
   // With a fixed order only the layer may select the kernel, not the rows that share the step.
-  const bool traits = layers.traits || (window > 0 && (fixed_order_ || SplitsPinned(args, window)));
-  plan.traits = traits ? 1 : 0, plan.wide_queries = layers.wide_queries;
+  const bool traits = layers.traits || (window.size > 0 && (fixed_order_ || SplitsPinned(args, window)));
+  plan.traits = traits || layers.weights || layers.query_scales != nullptr ? 1 : 0;
+  plan.wide_queries = layers.wide_queries;
   const auto await = [&](const void* slab, int64_t tokens, int64_t pinned) {
     memory_->Await(slab, static_cast<size_t>(args.shape.HeldBytes(tokens, pinned)));
   };
@@ -288,7 +301,7 @@ AttentionPlan AttentionStaging::StageSegments(const AttentionArgs& args, const P
   const bool one_type = args.qkv.dtype == args.out.dtype;
   const bool usual = args.seen == VisibleKeys::kBefore && args.heads > 0 && HasTiledAttention(plan);
   // The WGMMA kernels address half tiles of one size.
-  const bool halves = args.shape.varied.empty();
+  const bool halves = args.shape.varied.empty() && !layers.weights;
   if (recorder_->launcher().hopper && one_type && usual && halves && !traits && AllowsVec8(plan, args.qkv)) {
     plan.wgmma_queries = WgmmaQueries(args, window, tile_heads);
   }
@@ -311,9 +324,11 @@ AttentionPlan AttentionStaging::StageSegments(const AttentionArgs& args, const P
   // One allocation: a rewind of the staging buffer must not happen between its parts.
   const size_t row_bytes = (cut.rows.size() * sizeof(StagedRow) + 15) / 16 * 16,
                tile_bytes = cut.tiles.size() * sizeof(StagedTile),
-               angle_bytes = static_cast<size_t>(args.qkv.rows * plan.rotary / 2) * sizeof(float);
+               angle_bytes = static_cast<size_t>(args.qkv.rows * plan.rotary / 2) * sizeof(float),
+               scale_bytes = layers.query_scales != nullptr ? static_cast<size_t>(args.qkv.rows) * sizeof(float) : 0;
   const bool one_rotation = from.pinned_cos == from.own_cos && from.pinned_sin == from.own_sin;
-  const Staging::Place place = recorder_->ReserveStaging(row_bytes + tile_bytes + (one_rotation ? 2 : 4) * angle_bytes);
+  const Staging::Place place =
+      recorder_->ReserveStaging(row_bytes + tile_bytes + (one_rotation ? 2 : 4) * angle_bytes + scale_bytes);
   auto* host = static_cast<std::byte*>(place.host);
   auto* device = static_cast<std::byte*>(place.device);
   const auto put = [&](const void* data, size_t bytes, size_t room) {
@@ -330,6 +345,9 @@ AttentionPlan AttentionStaging::StageSegments(const AttentionArgs& args, const P
   if (!one_rotation) {
     plan.pinned_cos = static_cast<const float*>(put(from.pinned_cos, angle_bytes, angle_bytes));
     plan.pinned_sin = static_cast<const float*>(put(from.pinned_sin, angle_bytes, angle_bytes));
+  }
+  if (scale_bytes > 0) {
+    plan.query_scales = static_cast<const float*>(put(layers.query_scales, scale_bytes, scale_bytes));
   }
   plan.chunk_tiles = plan.tiles + cut.few;
   plan.tile_count = static_cast<int32_t>(cut.few);
@@ -355,12 +373,17 @@ AttentionPlan AttentionStaging::StageSegments(const AttentionArgs& args, const P
 // step.
 AttentionPlan AttentionStaging::PlanFor(const AttentionArgs& args) {
   if (args.step == 0 || args.step != staged_.step || staged_.epoch != recorder_->staging_epoch()) {
-    staged_ = {.step = args.step, .epoch = recorder_->staging_epoch(), .farthest = FarthestKey(args)};
+    staged_ = {.step = args.step,
+               .epoch = recorder_->staging_epoch(),
+               .farthest = FarthestKey(args),
+               .newest = NewestRow(args)};
   }
   const ScoreTraits& scores = args.scores;
-  const int64_t farthest = staged_.farthest;
-  // A window that masks no key of any row is dropped.
-  const bool narrows = scores.window > 0 && (fixed_order_ || farthest >= scores.window);
+  const int64_t farthest = staged_.farthest, newest = staged_.newest;
+  // A window that masks no key of any row is dropped, and so are factors of 1.
+  const bool narrows = scores.window > 0 && (fixed_order_ || (scores.chunked ? newest : farthest) >= scores.window);
+  const float* query_scales =
+      args.query_scales != nullptr && (fixed_order_ || !AreOnes(args)) ? args.query_scales : nullptr;
   const bool rotates = args.pairs != RopePairs::kNone && args.rotary > 0;
   const KvLayer sizes = args.shape.Layer(args.layer);
   const int32_t wide_queries = WideQueries(recorder_->launcher(), args);
@@ -369,11 +392,13 @@ AttentionPlan AttentionStaging::PlanFor(const AttentionArgs& args) {
       .sizes = sizes,
       .wide_queries = wide_queries,
       .tile_heads = TileHeads(args.heads / sizes.kv_heads, std::max<int64_t>(wide_queries, kTileQueries)),
-      .window = narrows ? scores.window : 0,
+      .window = narrows ? SeenWindow{scores.window, scores.chunked} : SeenWindow{},
       .traits = HasTraits(args),
+      .weights = args.query_weights != nullptr,
       .seen = args.seen,
       .queries_only = HasQueriesOnly(args),
-      .angles = rotates ? args.angles.own_cos : nullptr};
+      .angles = rotates ? args.angles.own_cos : nullptr,
+      .query_scales = query_scales};
   for (const auto& [layers, plan] : staged_.plans) {
     PlanKey without = layers;
     if (!rotates) without.angles = nullptr;  // the other fields still have to match
@@ -381,7 +406,7 @@ AttentionPlan AttentionStaging::PlanFor(const AttentionArgs& args) {
   }
   const AttentionPlan plan = StageSegments(args, wanted);
   if (const uint64_t epoch = recorder_->staging_epoch(); staged_.epoch != epoch) {  // the buffer was rewound
-    staged_ = {.step = args.step, .epoch = epoch, .farthest = farthest};
+    staged_ = {.step = args.step, .epoch = epoch, .farthest = farthest, .newest = newest};
   }
   staged_.plans.emplace_back(wanted, plan);
   return plan;

@@ -17,6 +17,17 @@ namespace ringside::cuda {
 /// The slab that holds the positions before a branch.
 inline const void* HistoryOf(const AttentionSegment& s) { return s.history != nullptr ? s.history : s.slab; }
 
+/// A layer's window (ScoreTraits).
+struct SeenWindow {
+  int64_t size = 0;  // 0: no key is masked by a window
+  bool chunked = false;
+
+  /// The oldest position within the window of a query at `position`; may be negative.
+  int64_t Oldest(int64_t position) const { return chunked ? position - position % size : position - size + 1; }
+
+  friend bool operator==(const SeenWindow&, const SeenWindow&) = default;
+};
+
 class AttentionStaging {
  public:
   /// `fixed_order`: a row's bits must not depend on the other rows of its step. Memory and recorder are borrowed.
@@ -33,11 +44,13 @@ class AttentionStaging {
     KvLayer sizes;
     int32_t wide_queries = 0;
     int64_t tile_heads = 0;
-    int64_t window = 0;   // 0: no key is masked by a window
-    bool traits = false;  // soft cap, slopes, sinks or biases are used, or the rows are an encoder's
+    SeenWindow window;
+    bool traits = false;   // soft cap, slopes, sinks or biases are used, or the rows are an encoder's
+    bool weights = false;  // dimensions of queries have factors
     VisibleKeys seen = VisibleKeys::kBefore;
     bool queries_only = false;
-    const float* angles = nullptr;  // own_cos on the host; null: no rotation
+    const float* angles = nullptr;        // own_cos on the host; null: no rotation
+    const float* query_scales = nullptr;  // on the host
     friend bool operator==(const PlanKey&, const PlanKey&) = default;
   };
   /// Attention plans staged for the current step.
@@ -45,6 +58,7 @@ class AttentionStaging {
     uint64_t step = 0;     // 0: none
     uint64_t epoch = 0;    // StepRecorder::staging_epoch
     int64_t farthest = 0;  // farthest key that any row sees, windows ignored
+    int64_t newest = 0;    // largest position of a row
     std::vector<std::pair<PlanKey, AttentionPlan>> plans;
   };
 

@@ -189,10 +189,9 @@ __device__ __forceinline__ void ZeroMaskedValues(C* stage, int first, int from, 
 
 /// Prologue of a block: loads the step's queries, keys and values. One pair of dimensions per thread: instructions per
 /// thread are critical here, and there are enough threads.
-template <class C, int D, int kThreads, class Q>
+template <class C, int D, int kThreads, bool kTraits, class Q>
 __device__ __forceinline__ void LoadOwnRows(const AttentionPlan& a, const StagedTile& tile, int first_head, int kv_head,
                                             Q* own_queries, Q* pinned_queries, C* own_row, bool to_slab) {
-  const float scale = a.scale * kLog2E;
   const int queries = tile.rows * a.tile_heads * (D / 2);
   // The tasks after the queries are the key and then the value of a tile's only row.
   const int all = own_row == nullptr ? queries : queries + D;
@@ -203,13 +202,15 @@ __device__ __forceinline__ void LoadOwnRows(const AttentionPlan& a, const Staged
       if (i < queries) {
         const int row = RowOfQuery(a, m);
         const int64_t at = QueryAt(a, tile.row + row, first_head + m - row * a.tile_heads);
+        const float scale = (kTraits ? ScoreScale(a, tile.row + row) : a.scale) * kLog2E;
         const float u = ToFloat(x[at + first]) * scale, v = ToFloat(x[at + second]) * scale;
-        const float2 own = Rotated(a, u, v, a.own_cos, a.own_sin, tile.row + row, i % (D / 2));
-        own_queries[m * (D + 8) + first] = FromFloat<Q>(own.x), own_queries[m * (D + 8) + second] = FromFloat<Q>(own.y);
-        if (pinned_queries == nullptr) continue;
-        const float2 pinned = Rotated(a, u, v, a.pinned_cos, a.pinned_sin, tile.row + row, i % (D / 2));
-        pinned_queries[m * (D + 8) + first] = FromFloat<Q>(pinned.x);
-        pinned_queries[m * (D + 8) + second] = FromFloat<Q>(pinned.y);
+        const auto store = [&](const float* cosines, const float* sines, Q* to) {
+          float2 q = Rotated(a, u, v, cosines, sines, tile.row + row, i % (D / 2));
+          if constexpr (kTraits) q.x *= QueryWeight(a, first), q.y *= QueryWeight(a, second);
+          to[m * (D + 8) + first] = FromFloat<Q>(q.x), to[m * (D + 8) + second] = FromFloat<Q>(q.y);
+        };
+        store(a.own_cos, a.own_sin, own_queries);
+        if (pinned_queries != nullptr) store(a.pinned_cos, a.pinned_sin, pinned_queries);
         continue;
       }
       // To shared memory, for the warp that reads their tile, and to the slab.
@@ -246,8 +247,9 @@ __device__ __forceinline__ void InsertOwnRow(const C* own, int key, C* stage, in
 __device__ __forceinline__ void StoreResult(const AttentionPlan& a, const StagedTile& tile, int first_head, int m,
                                             int d, float4 value) {
   const int row = RowOfQuery(a, m), head = first_head + m - row * a.tile_heads;
-  const int64_t at = static_cast<int64_t>(tile.row + row) * a.out.stride + head * a.head_dim + d;
-  StoreFloat4(a.out.data, a.out.dtype, at, value);
+  const int64_t column = static_cast<int64_t>(head) * a.head_dim + d;
+  if (a.gate.data != nullptr) value = TimesGate(value, a.gate, a.gate_kind, a.gate_columns, tile.row + row, column);
+  StoreFloat4(a.out.data, a.out.dtype, static_cast<int64_t>(tile.row + row) * a.out.stride + column, value);
 }
 
 /// Stores a warp's result to shared memory: [16][kResultRow] sums, then running maxima, then sums of probabilities.
@@ -418,9 +420,9 @@ __global__ void __launch_bounds__(32 * AttentionSizes<C, D, kLargeConfig, kPaire
   if (a.early != 0) GridDependencySync();
 
   const bool stores = a.stores != 0 && end == tiles && begin < end;
-  LoadOwnRows<C, D, 32 * kWarps>(a, tile, first_head, kv_head, own_queries,
-                                 begin < tile.pinned_tiles ? pinned_queries : nullptr, stores ? own_row : nullptr,
-                                 kv_head * a.tiles_of_group == static_cast<int>(blockIdx.y));
+  LoadOwnRows<C, D, 32 * kWarps, kTraits>(
+      a, tile, first_head, kv_head, own_queries, begin < tile.pinned_tiles ? pinned_queries : nullptr,
+      stores ? own_row : nullptr, kv_head * a.tiles_of_group == static_cast<int>(blockIdx.y));
   __syncthreads();
 
   const int queries = tile.rows * a.tile_heads;

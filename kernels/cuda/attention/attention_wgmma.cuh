@@ -24,10 +24,10 @@ template <class Q, class P, int D>
 __device__ __forceinline__ void LoadQueries(const AttentionPlan& a, const StagedTile& tile, int first_head, int m,
                                             bool is_pinned, int lane, uint32_t (&q)[D / 16][4]) {
   const Q* x = static_cast<const Q*>(a.qkv.data);
-  const float scale = a.scale * kLog2E;
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const int query = min(m + 8 * h, tile.rows * a.tile_heads - 1), r = RowOfQuery(a, query);
+    const float scale = ScoreScale(a, tile.row + r) * kLog2E;
     const Q* from = x + QueryAt(a, tile.row + r, first_head + query - r * a.tile_heads) + lane % 4 * 8;
     const int64_t angles = static_cast<int64_t>(tile.row + r) * (D / 2) + lane % 4 * 8;
     const float* cosines = (is_pinned ? a.pinned_cos : a.own_cos) + angles;

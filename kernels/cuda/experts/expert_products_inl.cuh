@@ -1,5 +1,6 @@
 // Shared by the expert GEMM kernels: weight and row addressing, and the epilogue. kIn: the first GEMM, from x to
-// activation(gate) * up; otherwise the second, from that to the expert's output. Included by .cu files only.
+// activation(gate) * up; otherwise the second, from that to the expert's output. Without a gate, the first GEMM
+// computes the two halves of its outputs as if they were gate and up. Included by .cu files only.
 #pragma once
 
 #include "kernels/cuda/launch.cuh"
@@ -18,14 +19,14 @@ struct ExpertProduct {
   const ExpertsCall& a;
   const ExpertRows rows;
   const PackedExpert& expert;
-  const int inputs, outputs;  // kIn: outputs of gate, and of up
+  const int inputs, outputs;  // kIn: outputs of gate, and of up; without a gate half of the outputs
 
   __device__ __forceinline__ ExpertProduct(const ExpertsCall& call, const ExpertRows& group, const PackedExpert& packed)
       : a(call),
         rows(group),
         expert(packed),
         inputs(static_cast<int>(kIn ? call.x.cols : expert.inner)),
-        outputs(static_cast<int>(kIn ? expert.inner : call.x.cols)) {}
+        outputs(static_cast<int>(kIn ? call.plan.Pairs(expert.inner) : call.x.cols)) {}
 
   __device__ __forceinline__ const PackedMatrix& Matrix(bool up) const {
     return !kIn ? expert.out : up ? expert.up : expert.gate;
@@ -61,8 +62,18 @@ struct ExpertProduct {
   /// Stores a result. With kIn `value` is the gate's sum and `up` its up's.
   __device__ __forceinline__ void Store(int target, int output, float value, float up) const {
     if constexpr (kIn) {
+      if (a.plan.traits.scales_input) {
+        const float weight = a.weights[a.order[target]];
+        value *= weight, up *= weight;
+      }
       if (expert.in_bias != nullptr) value += expert.in_bias[output], up += expert.in_bias[outputs + output];
-      static_cast<T*>(a.mid)[target * a.plan.widest() + output] = FromFloat<T>(MultipliedOf(value, up, a.activation));
+      T* to = static_cast<T*>(a.mid) + target * a.plan.widest() + output;
+      if (a.plan.gated) {
+        *to = FromFloat<T>(MultipliedOf(value, up, a.activation));
+      } else {
+        to[0] = FromFloat<T>(ActivatedOf(value, a.activation)),
+        to[outputs] = FromFloat<T>(ActivatedOf(up, a.activation));
+      }
     } else {
       if (expert.out_bias != nullptr) value += expert.out_bias[output];
       a.parts[static_cast<int64_t>(target) * outputs + output] = value;

@@ -9,6 +9,7 @@
 
 #include "kernels/activation.h"
 #include "kernels/cuda/host_device.h"
+#include "kernels/router_traits.h"
 #include "kernels/tensor.h"
 
 namespace ringside::cuda {
@@ -21,10 +22,11 @@ struct PackedMatrix {
   int32_t bits;        // bits per element: 16, or as in TileOf
 };
 
-/// One expert in device memory: gate and up [F, D], of the same type, and out [D, F].
+/// One expert in device memory: gate and up [F, D], of the same type, and out [D, F]. Without a gate, `gate` and `up`
+/// are the halves [F / 2, D] of its input matrix.
 struct PackedExpert {
   PackedMatrix gate, up, out;
-  const float *in_bias, *out_bias;  // [2F], [D]; or null
+  const float *in_bias, *out_bias;  // [2F], or [F] without a gate; [D]; or null
   int64_t inner;                    // F
 };
 
@@ -43,7 +45,10 @@ struct ExpertsPlan {
   const PackedExpert* packed = nullptr;    // [experts]
   int32_t top_k = 0, experts_per_row = 0;  // experts per row: routed ones; and including the shared one
   bool normalised = false;
-  bool fixed = false;  // a row's bits must depend on nothing but the row; calls then have up to kFewExpertRows rows
+  RouterTraits traits;
+  bool gated = true;       // an expert's MLP has a gate
+  bool accumulate = true;  // y += instead of y =
+  bool fixed = false;      // a row's bits must depend on nothing but the row; calls then have up to kFewExpertRows rows
   int64_t inner = 0, last_inner = 0;  // F of all experts but the last, and of the last, which may be the shared one
   // The sets of block-quantized types of the gates and ups, and of the output matrices (TileTypeBit); 0: all weights
   // have 16 bits.
@@ -51,6 +56,8 @@ struct ExpertsPlan {
 
   bool in_tiles() const { return in_types != 0; }
   bool out_tiles() const { return out_types != 0; }
+  /// Outputs of the first GEMM for an expert with this F: pairs of a gate and an up, or of two outputs without a gate.
+  RINGSIDE_HOST_DEVICE int64_t Pairs(int64_t expert_inner) const { return gated ? expert_inner : expert_inner / 2; }
   /// The largest F.
   RINGSIDE_HOST_DEVICE int64_t widest() const { return inner > last_inner ? inner : last_inner; }
 

@@ -39,8 +39,8 @@ struct ExpertsGemm {
 TiledExpertsGrid DivideGrid(const ExpertsGemm& gemm, int64_t max_blocks, size_t max_bytes) {
   const ExpertsPlan& plan = gemm.plan;
   const int64_t groups = ExpertsCall::GroupCount(plan, gemm.path, gemm.rows),
-                max_tiles = gemm.TilesOf(gemm.in ? plan.widest() : gemm.hidden) * groups,
-                fewest = gemm.TilesOf(gemm.in ? std::min(plan.inner, plan.last_inner) : gemm.hidden),
+                max_tiles = gemm.TilesOf(gemm.in ? plan.Pairs(plan.widest()) : gemm.hidden) * groups,
+                fewest = gemm.TilesOf(gemm.in ? plan.Pairs(std::min(plan.inner, plan.last_inner)) : gemm.hidden),
                 inputs = gemm.in ? gemm.hidden : plan.widest();
   const auto group_rows = static_cast<int>(std::min(gemm.rows, ExpertsCall::GroupRows(gemm.path)));
   TiledExpertsGrid out = {};

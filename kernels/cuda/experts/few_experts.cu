@@ -34,7 +34,7 @@ struct ListedTile {
 
 template <bool kIn>
 RINGSIDE_HOST_DEVICE int64_t TilesOf(const ExpertsCall& call) {
-  return ((kIn ? call.plan.widest() : call.x.cols) + kTileOutputs<kIn> - 1) / kTileOutputs<kIn>;
+  return ((kIn ? call.plan.Pairs(call.plan.widest()) : call.x.cols) + kTileOutputs<kIn> - 1) / kTileOutputs<kIn>;
 }
 
 /// A K tile of 16-bit rows.

@@ -219,7 +219,7 @@ void LaunchProduct(const Launcher& on, const ExpertsCall& call, int64_t blocks) 
 
 template <class T>
 void LaunchOfType(const Launcher& on, const ExpertsCall& call) {
-  LaunchProduct<T, true>(on, call, (call.plan.widest() + kOutputs / 2 - 1) / (kOutputs / 2));
+  LaunchProduct<T, true>(on, call, (call.plan.Pairs(call.plan.widest()) + kOutputs / 2 - 1) / (kOutputs / 2));
   LaunchProduct<T, false>(on, call, (call.x.cols + kOutputs - 1) / kOutputs);
 }
 

@@ -2,71 +2,11 @@
 // experts' outputs per row. All results are in the order of rows and experts, so they do not depend on scheduling.
 #include <climits>
 
-#include "kernels/cuda/device.cuh"
+#include "kernels/cuda/experts/route_row.cuh"
 #include "kernels/cuda/launch.cuh"
 
 namespace ringside::cuda {
 namespace {
-
-/// A NaN logit is never selected.
-__device__ __forceinline__ float LogitAt(const float* logits, int i) {
-  const float logit = logits[i];
-  return isnan(logit) ? -INFINITY : logit;
-}
-
-/// Routes a row by one warp; lane l holds every 32nd of up to 32 kOwn logits. Selects the `top_k` highest one by one,
-/// ties to the lower index; then calls emit(i, expert, weight) for the selected experts in index order.
-template <int kOwn, class Emit>
-__device__ __forceinline__ void RouteRow(const ExpertsCall& a, int row, int lane, const Emit& emit) {
-  const ExpertsPlan& plan = a.plan;
-  const float* logits = static_cast<const float*>(plan.router.data) + row * plan.router.stride;
-  const bool shared = plan.experts_per_row > plan.top_k;
-  const int routed = static_cast<int>(plan.router.cols) - (shared ? 1 : 0);
-  uint32_t keys[kOwn];
-#pragma unroll
-  for (int j = 0; j < kOwn; ++j) {
-    const int i = j * 32 + lane;
-    keys[j] = i < routed ? OrderedKey(LogitAt(logits, i)) : 0;
-  }
-  float largest = 0, sum = 0;
-  static_assert(kOwn <= 32);
-  uint32_t selected = 0;  // bit j: the lane's j-th logit is selected
-#pragma unroll 1
-  for (int n = 0; n < plan.top_k; ++n) {
-    uint32_t own = 0;
-    int at = 0;
-#pragma unroll
-    for (int j = 0; j < kOwn; ++j) {
-      if (keys[j] > own) own = keys[j], at = j;
-    }
-    const uint32_t best = __reduce_max_sync(0xffffffffu, own);
-    const int first = __reduce_min_sync(0xffffffffu, own == best ? at * 32 + lane : INT_MAX);
-#pragma unroll
-    for (int j = 0; j < kOwn; ++j) {
-      if (j * 32 + lane == first) keys[j] = 0, selected |= 1u << j;
-    }
-    if (n == 0) largest = ValueOfKey(best);
-    sum += expf(ValueOfKey(best) - largest);
-  }
-  if (!plan.normalised) {
-    sum = 0;
-#pragma unroll 1
-    for (int i = lane; i < routed; i += 32) sum += expf(logits[i] - largest);
-    sum = SumOverWarp(sum);
-  }
-  int count = 0;
-#pragma unroll 1
-  for (int j = 0; j * 32 < routed; ++j) {
-    const bool is_selected = (selected >> j & 1) != 0;
-    const uint32_t all = __ballot_sync(0xffffffffu, is_selected);
-    if (is_selected) {
-      const int i = j * 32 + lane;
-      emit(count + __popc(all & ((1u << lane) - 1)), i, expf(LogitAt(logits, i) - largest) / sum);
-    }
-    count += __popc(all);
-  }
-  if (shared && lane == 0) emit(plan.top_k, routed, 1.0f / (1.0f + expf(-logits[routed])));
-}
 
 struct Run {
   int first, count;
@@ -107,7 +47,7 @@ __device__ __forceinline__ Run GroupRows(const ExpertsCall& a, int pairs, int ex
 /// Few rows, in one block with a warp per row: groups of up to kRows for every selected expert, empty groups last.
 /// Shared memory holds per expert a bit mask of its rows and the start of its pairs in `order`; and per pair its
 /// expert.
-template <int kOwn, int kRows>
+template <class Router, int kRows>
 __global__ void __launch_bounds__(32 * kFewExpertRows) RouteFewKernel(ExpertsCall a) {
   extern __shared__ uint32_t few_shared[];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -122,7 +62,7 @@ __global__ void __launch_bounds__(32 * kFewExpertRows) RouteFewKernel(ExpertsCal
   }
   __syncthreads();
   GridDependencySync();
-  RouteRow<kOwn>(a, warp, lane, [&](int i, int expert, float weight) {
+  Router::Route(a.plan, warp, lane, [&](int i, int expert, float weight) {
     a.weights[warp * per_row + i] = weight;
     expert_of[warp * per_row + i] = expert;
     atomicOr(row_masks + expert, 1u << warp);
@@ -157,12 +97,12 @@ __global__ void __launch_bounds__(32 * kFewExpertRows) RouteFewKernel(ExpertsCal
   }
 }
 
-template <int kOwn>
+template <class Router>
 __global__ void __launch_bounds__(kBlockThreads) RouteManyKernel(ExpertsCall a) {
   BeginDependentKernel();
   const int warp = threadIdx.x / 32, row = blockIdx.x * (kBlockThreads / 32) + warp;
   if (row >= a.x.rows) return;
-  RouteRow<kOwn>(a, row, threadIdx.x % 32, [&](int i, int expert, float weight) {
+  Router::Route(a.plan, row, threadIdx.x % 32, [&](int i, int expert, float weight) {
     const int pair = row * a.plan.experts_per_row + i;
     a.ids[pair] = expert, a.weights[pair] = weight;
   });
@@ -184,7 +124,7 @@ __global__ void __launch_bounds__(kBlockThreads) GroupManyKernel(ExpertsCall a) 
   }
 }
 
-/// y += the weighted sum of the outputs of a row's experts, in index order.
+/// y (+)= the weighted sum of the outputs of a row's experts, in index order.
 __global__ void __launch_bounds__(kBlockThreads) SumPartsKernel(ExpertsCall a) {
   BeginDependentKernel();
   const int c = (blockIdx.x * kBlockThreads + threadIdx.x) * 4, row = blockIdx.y;
@@ -193,38 +133,44 @@ __global__ void __launch_bounds__(kBlockThreads) SumPartsKernel(ExpertsCall a) {
   auto* at = reinterpret_cast<float4*>(static_cast<float*>(a.y.data) + row * a.y.stride + c);
   const float* weights = a.weights + row * per_row;
   const float* parts = a.parts + static_cast<int64_t>(row) * per_row * cols + c;
-  float4 sum = *at;
+  float4 sum = a.plan.accumulate ? *at : float4{0, 0, 0, 0};
 #pragma unroll 8
   for (int i = 0; i < per_row; ++i, parts += cols) {
     const float4 part = *reinterpret_cast<const float4*>(parts);
-    sum.x += weights[i] * part.x, sum.y += weights[i] * part.y;
-    sum.z += weights[i] * part.z, sum.w += weights[i] * part.w;
+    const float weight = a.plan.traits.scales_input ? 1.0f : weights[i];
+    sum.x += weight * part.x, sum.y += weight * part.y;
+    sum.z += weight * part.z, sum.w += weight * part.w;
   }
   *at = sum;
 }
 
-template <int kOwn, int kRows>
+template <class Router, int kRows>
 void LaunchRoute(const Launcher& on, const ExpertsCall& call) {
   constexpr int kWarps = kBlockThreads / 32;
   if (call.x.rows <= kFewExpertRows) {
     const auto words = static_cast<size_t>(2 * call.plan.router.cols + call.pairs());
-    return Launch(on, RouteFewKernel<kOwn, kRows>, Grid(1), 32 * static_cast<int>(call.x.rows),
+    return Launch(on, RouteFewKernel<Router, kRows>, Grid(1), 32 * static_cast<int>(call.x.rows),
                   words * sizeof(uint32_t), call);
   }
-  Launch(on, RouteManyKernel<kOwn>, Grid((call.x.rows + kWarps - 1) / kWarps), kBlockThreads, 0, call);
+  Launch(on, RouteManyKernel<Router>, Grid((call.x.rows + kWarps - 1) / kWarps), kBlockThreads, 0, call);
   Launch(on, GroupManyKernel<kRows>, Grid((call.plan.router.cols + kWarps - 1) / kWarps), kBlockThreads, 0, call);
 }
-template <int kOwn>
+template <class Router>
 void LaunchRouteOfPath(const Launcher& on, const ExpertsCall& call) {
   switch (call.path) {
     case ExpertsPath::kIntegers:
-      return LaunchRoute<kOwn, kIntegerExpertRows>(on, call);
+      return LaunchRoute<Router, kIntegerExpertRows>(on, call);
     case ExpertsPath::kFew:
     case ExpertsPath::kSeveral:
-      return LaunchRoute<kOwn, kFewExpertRows>(on, call);
+      return LaunchRoute<Router, kFewExpertRows>(on, call);
     case ExpertsPath::kMany:
-      return LaunchRoute<kOwn, kManyExpertRows>(on, call);
+      return LaunchRoute<Router, kManyExpertRows>(on, call);
   }
+}
+template <int kOwn>
+void LaunchRouteOfSize(const Launcher& on, const ExpertsCall& call) {
+  call.plan.traits.plain() ? LaunchRouteOfPath<PlainRouter<kOwn>>(on, call)
+                           : LaunchRouteOfPath<TraitsRouter<kOwn>>(on, call);
 }
 
 }  // namespace
@@ -232,9 +178,10 @@ void LaunchRouteOfPath(const Launcher& on, const ExpertsCall& call) {
 void LaunchRouteExperts(const Launcher& on, const ExpertsCall& call) {
   const int64_t routed = call.plan.router.cols - (call.plan.experts_per_row > call.plan.top_k ? 1 : 0);
   CHECK_LE(routed, 1024);
-  if (routed <= 128) return LaunchRouteOfPath<4>(on, call);
-  if (routed <= 512) return LaunchRouteOfPath<16>(on, call);
-  LaunchRouteOfPath<32>(on, call);
+  if (routed <= 128) return LaunchRouteOfSize<4>(on, call);
+  if (routed <= 256) return LaunchRouteOfSize<8>(on, call);
+  if (routed <= 512) return LaunchRouteOfSize<16>(on, call);
+  LaunchRouteOfSize<32>(on, call);
 }
 
 void LaunchSumParts(const Launcher& on, const ExpertsCall& call) {

@@ -16,7 +16,7 @@ __device__ __forceinline__ int TilesOf(const ExpertsCall& a, const ExpertRows& g
   if (group.count == 0) return 0;
   if (!kIn) return static_cast<int>(a.x.cols + kTileOutputs<kIn> - 1) / kTileOutputs<kIn>;
   const int64_t inner = group.expert + 1 == a.plan.router.cols ? a.plan.last_inner : a.plan.inner;
-  return static_cast<int>(inner + kTileOutputs<kIn> - 1) / kTileOutputs<kIn>;
+  return static_cast<int>(a.plan.Pairs(inner) + kTileOutputs<kIn> - 1) / kTileOutputs<kIn>;
 }
 
 template <class T, bool kIn, int kOwnWarps, int kMaxSplitParts>

@@ -10,6 +10,7 @@
 #include "kernels/cuda/experts/experts_plan.h"
 #include "kernels/cuda/linear/low_rank_plan.h"
 #include "kernels/cuda/recurrence/recurrence_plan.h"
+#include "kernels/cuda/row_op.h"
 #include "kernels/cuda/sampling/device_sampling_params.h"
 #include "kernels/row_sampling_params.h"
 #include "kernels/tensor.h"
@@ -28,6 +29,7 @@ enum class OpKind {
   kMultiplyActivated,
   kActivate,
   kExperts,
+  kRowOp,
   kAdd,
   kSoftCap,
   kGatherRows,
@@ -63,6 +65,7 @@ struct StepOp {
   ExpertsPlan experts;
   LowRankPlan low_rank;
   RecurrencePlan recurrence;
+  RowOp row_op;
   const DeviceSamplingParams* row_params = nullptr;  // kSampleTokens: staged
   SampledToken* sampled = nullptr;                   // pinned host memory
   int32_t* sampled_ids = nullptr;    // kSampleTokens, kSampleGreedy: written; kEmbed: read for awaited tokens

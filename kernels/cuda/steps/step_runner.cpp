@@ -63,6 +63,17 @@ bool FollowsInRow(const StepOp& first, const StepOp& second) {
          x.cols / first.heads == next.cols / second.heads && second.eps == first.eps;
 }
 
+/// The gate of the first operation's result, if it follows directly; or null.
+const StepOp* GateOf(std::span<const StepOp> ops) {
+  const bool gates = ops.size() > 1 && ops[1].kind == OpKind::kRowOp && ops[1].row_op.kind == RowOpKind::kGate;
+  return gates && SameMatrix(ops[0].y, ops[1].y) ? &ops[1] : nullptr;
+}
+
+/// Whether rows can be accessed four elements at a time.
+bool AllowsFour(const Tensor& x) {
+  return x.cols % 4 == 0 && x.stride % 4 == 0 && reinterpret_cast<uintptr_t>(x.data) % 16 == 0;
+}
+
 /// The rest of `memory` after `bytes` bytes, aligned.
 std::span<std::byte> RestAfter(std::span<std::byte> memory, size_t bytes) {
   return memory.subspan(
@@ -118,8 +129,7 @@ size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
       LaunchLowRank(on_, op.low_rank, op.weight_dtype, op.x, op.y);
       return 1;
     case OpKind::kAttention:
-      RunAttention(op.attention);
-      return 1;
+      return RunAttention(ops);
     case OpKind::kRecur:
       RunRecurrence(op.recurrence);
       return 1;
@@ -132,6 +142,9 @@ size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
       return 1;
     case OpKind::kExperts:
       RunExperts(op);
+      return 1;
+    case OpKind::kRowOp:
+      LaunchRowOp(on_, op.x, op.y, op.row_op);
       return 1;
     case OpKind::kAdd:
       LaunchAdd(on_, op.x, op.y);
@@ -188,8 +201,12 @@ size_t StepRunner::NormHeads(std::span<const StepOp> ops) {
   HeadsNorm next;
   const bool two = ops.size() > 1 && FollowsInRow(op, ops[1]);
   if (two) x.cols += ops[1].x.cols, next = {ops[1].heads, ops[1].norm_weight};
-  LaunchNormHeads(on_, x, {op.heads, op.norm_weight}, next, op.eps);
-  return two ? 2 : 1;
+  HeadsGate gate;
+  if (const StepOp* after = GateOf(ops); after != nullptr && after->x.cols == x.cols) {
+    gate = {after->x, after->row_op.gate};
+  }
+  LaunchNormHeads(on_, x, {op.heads, op.norm_weight}, next, gate, op.eps);
+  return two || gate.values.data != nullptr ? 2 : 1;
 }
 
 LinearPlan StepRunner::Plan(std::span<const StepOp> ops, size_t linear) const {
@@ -392,17 +409,29 @@ void StepRunner::RunLinearHeads(const StepOp& op) {
   LaunchLinearHeads(on_, weight, op.heads, outputs, x, op.y);
 }
 
-void StepRunner::RunAttention(const AttentionPlan& plan) {
+size_t StepRunner::RunAttention(std::span<const StepOp> ops) {
+  AttentionPlan plan = ops.front().attention;
   if (plan.stores == 0 && plan.queries_only == 0) LaunchStoreRows(on_, plan);
-  if (plan.heads == 0) return;
-  AttentionPlan with_scratch = plan;
-  with_scratch.partial = static_cast<float*>(scratch_);
+  if (plan.heads == 0) return 1;
+  plan.partial = static_cast<float*>(scratch_);
   if (plan.wide_queries > 0) {
-    return LaunchWideAttention(on_, with_scratch, static_cast<int64_t>(scratch_bytes_));
+    LaunchWideAttention(on_, plan, static_cast<int64_t>(scratch_bytes_));
+    return 1;
   }
-  if (!HasTiledAttention(plan)) return LaunchReferenceAttention(on_, plan);
+  if (!HasTiledAttention(plan)) {
+    LaunchReferenceAttention(on_, plan);
+    return 1;
+  }
   if (plan.chunk_count > 0 && plan.wgmma_queries > 0) LaunchWgmmaAttention(on_, plan);
-  LaunchTiledAttention(on_, with_scratch);
+  const StepOp* gate = GateOf(ops);
+  if (gate != nullptr && plan.chunk_count == 0 && (on_.large || plan.splits == 1)) {
+    const auto columns = static_cast<int32_t>(plan.out.cols / gate->x.cols);
+    if (columns == 1 ? AllowsFour(gate->x) : columns % 4 == 0) {
+      plan.gate = gate->x, plan.gate_kind = gate->row_op.gate, plan.gate_columns = columns;
+    }
+  }
+  LaunchTiledAttention(on_, plan);
+  return plan.gate.data != nullptr ? 2 : 1;
 }
 
 void StepRunner::RunRecurrence(const RecurrencePlan& plan) {

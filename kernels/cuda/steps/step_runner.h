@@ -1,6 +1,6 @@
 // Launches recorded operations and fuses neighbours where one kernel covers several: norm + linear, linear + GELU,
-// linear + SiLU(gate) * up. A fused kernel writes everything that the separate operations would have written. Linear
-// layers follow their plan (linear/linear_plan.h). Owned by the backend.
+// linear + SiLU(gate) * up, attention or head norms + gate. A fused kernel writes everything that the separate
+// operations would have left. Linear layers follow their plan (linear/linear_plan.h). Owned by the backend.
 // THREAD: one.
 #pragma once
 
@@ -40,7 +40,7 @@ class StepRunner {
   size_t RunFirst(std::span<const StepOp> ops);
   /// As RunFirst for an all-reduce, fused with the norm after it.
   size_t AllReduceAdd(std::span<const StepOp> ops);
-  /// As RunFirst for head norms: those of queries and keys in one launch.
+  /// As RunFirst for head norms: those of queries and keys in one launch, or with the gate of their results.
   size_t NormHeads(std::span<const StepOp> ops);
   /// The plan of ops[linear], a linear layer; if `linear` is 1, ops[0] is a norm that may be fused.
   LinearPlan Plan(std::span<const StepOp> ops, size_t linear) const;
@@ -67,10 +67,11 @@ class StepRunner {
   std::span<std::byte> scratch() const { return {static_cast<std::byte*>(scratch_), scratch_bytes_}; }
   /// Dequantizes the weight first if it is quantized.
   void RunLinearHeads(const StepOp& op);
-  void RunAttention(const AttentionPlan& plan);
   void RunRecurrence(const RecurrencePlan& plan);
   /// Runs whole chunks, as many at a time as the scratch memory has room for.
   void RunChunks(RecurrencePlan plan);
+  /// As RunFirst, for an attention, fused with the gate of its results if possible.
+  size_t RunAttention(std::span<const StepOp> ops);
   /// Runs the experts in chunks of rows that fit in the scratch memory.
   void RunExperts(const StepOp& op);
 

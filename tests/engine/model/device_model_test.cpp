@@ -108,7 +108,8 @@ TEST_P(DeviceModel, TinyFamiliesMatchTheCpuAcrossRingWraps) {
   const auto cpu = MakeTestBackend();
   for (const char* name :
        {"gemma2", "gemma3", "bloom", "mpt", "gpt_oss", "cohere2", "mistral_window", "deepseek_v2", "deepseek_v3",
-        "glm4_moe_lite", "mistral4", "kimi_k25", "gemma4", "gemma4_moe", "gemma3n_text", "laguna"}) {
+        "glm4_moe_lite", "mistral4", "kimi_k25", "gemma4", "gemma4_moe", "gemma3n_text", "laguna", "llama4_text",
+        "ministral3", "hunyuan_v1_dense", "muse_glimmer"}) {
     if (IsRefused(name, *backend_)) continue;
     const auto model = LoadModel(FamilyFolder(name));
     auto reference = Model::Load(FamilyFolder(name), *cpu);
@@ -132,8 +133,10 @@ TEST(DeviceModelFixed, RowsAreIndependentForEveryFamily) {
   const auto backend = testing::MakeDevice("cuda_bf16_fixed");
   if (backend == nullptr) GTEST_SKIP() << "no such device here";
   constexpr RingWindow kTurning{4, 24, Eviction::kToken};
-  for (const char* name : {"gemma2", "gemma3", "bloom", "gpt_oss", "mixtral", "qwen2_moe", "qwen3_moe", "deepseek_v2",
-                           "glm4_moe_lite", "mistral4", "gemma4", "gemma3n_text"}) {
+  for (const char* name :
+       {"gemma2", "gemma3", "bloom", "gpt_oss", "mixtral", "qwen2_moe", "qwen3_moe", "deepseek_v2", "glm4_moe_lite",
+        "mistral4", "gemma4", "gemma3n_text", "llama4_text", "ministral3", "hunyuan_v1_dense", "muse_glimmer",
+        "glm4_moe", "minimax_m2", "ernie4_5_moe", "afmoe", "phimoe", "apertus"}) {
     if (IsRefused(name, *backend)) continue;
     auto model = Model::Load(FamilyFolder(name), *backend);
     ASSERT_TRUE(model.ok()) << model.status().ToString();
