@@ -378,9 +378,8 @@ void StepRunner::RunAttention(const AttentionPlan& plan) {
 void StepRunner::RunRecurrence(const RecurrencePlan& plan) {
   LaunchConvolveRows(on_, plan);
   if (plan.has_state != 0) {
-    LaunchUpdateState(on_, plan, plan.parts, plan.part_count, plan.single != 0);
+    if (plan.part_count > 0) LaunchUpdateState(on_, plan);
     RunChunks(plan);
-    LaunchUpdateState(on_, plan, plan.rests, plan.rest_count, false);
   }
   if (plan.late != 0) LaunchStoreTail(on_, plan);
 }
