@@ -85,6 +85,8 @@ StagedRows CutRows(const RecurrenceArgs& args, bool has_runs) {
     }
     rows.segments.push_back(segment);
   }
+  // Blocks that reach a boundary take longest, so they start first.
+  std::ranges::stable_partition(rows.parts, [](const StagedState& s) { return s.writes > 0; });
   return rows;
 }
 

@@ -142,12 +142,14 @@ __device__ __forceinline__ void LoadRows(const RecurrencePlan& a, const StateTil
     shared[t.decayed + t.rows * t.key_stride + at] = query * factor;
     if (tail != nullptr && b.first_of_head) tail[a.decay_in_row + keys + c] = decay;
   }
-  for (int i = threadIdx.x; i < rows.count * b.width; i += blockDim.x) {
+  // With a single row, other threads than above, so that all loads are in flight together.
+  const int other = static_cast<int>(threadIdx.x + blockDim.x / 2) % static_cast<int>(blockDim.x);
+  for (int i = other; i < rows.count * b.width; i += blockDim.x) {
     const int r = i / b.width, c = i % b.width;
     shared[t.values + r * t.slice + c] =
         MixedRow(a, rows.row + r)[a.value_channel + b.head * a.value_size + b.column + c];
   }
-  for (int r = threadIdx.x; r < rows.count; r += blockDim.x) {
+  for (int r = static_cast<int>(blockDim.x - threadIdx.x) - 1; r < rows.count; r += blockDim.x) {
     const float* mixed = MixedRow(a, rows.row + r) + a.channels;
     shared[t.factors + t.rows + r] = mixed[a.decays + b.head];
     if (a.channel_decays != 0) {
