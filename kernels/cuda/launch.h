@@ -204,11 +204,9 @@ void LaunchSumParts(const Launcher& on, const ExpertsCall& call);
 /// Convolved channels with their norms, G and b in plan.mixed; with kConvolution the result. Stores the convolution's
 /// inputs: in the window of each boundary that a segment stores, and in the tail unless StagedState::late.
 void LaunchConvolveRows(const Launcher& on, const RecurrencePlan& plan);
-/// Results, boundary states, and the rows of the tail; only u of segments that are StagedState::late. `segments` is
-/// staged; `single`: each has one row.
-void LaunchUpdateState(const Launcher& on, const RecurrencePlan& plan, const StagedState* segments, int count,
-                       bool single);
-/// Whether there are kernels for whole chunks of these sizes.
+/// Results, boundary states and rows of the tail of plan.parts; of the tail only u if StagedState::late.
+void LaunchUpdateState(const Launcher& on, const RecurrencePlan& plan);
+/// Whether there are kernels for runs of chunks of these sizes.
 bool HasChunkKernels(const Launcher& on, const RecurrencePlan& plan);
 /// Scratch memory for a chunk of all heads.
 size_t ChunkWeightBytes(const RecurrencePlan& plan);

@@ -42,7 +42,7 @@ __device__ __forceinline__ int ValueIndex(int row, int channel) {
 __device__ __forceinline__ int LaneRow() { return static_cast<int>(threadIdx.x) % 4 * 2; }
 
 template <int kKeys, bool kCorrects>
-__device__ __forceinline__ void LoadChunk(const RecurrencePlan& a, const BlockChannels& channels, int row,
+__device__ __forceinline__ void LoadChunk(const RecurrencePlan& a, const BlockChannels& channels, int row, int rows,
                                           const char* weights, char* stage) {
   using Stage = ChunkStage<kKeys>;
   const int thread = static_cast<int>(threadIdx.x) % kLoaders;
@@ -54,24 +54,25 @@ __device__ __forceinline__ void LoadChunk(const RecurrencePlan& a, const BlockCh
   auto* to_values = reinterpret_cast<float*>(stage + Stage::kValues);
   for (int i = thread; i < kStateChunk * channels.slice / 4; i += kLoaders) {
     const int r = i / (channels.slice / 4), c = i % (channels.slice / 4) * 4;
-    CopyAsync(SharedAddress(to_values + ValueIndex(r, c)), values + r * a.mixed.stride + c);
+    CopyAsyncOrZero(SharedAddress(to_values + ValueIndex(r, c)), values + min(r, rows - 1) * a.mixed.stride + c,
+                    r < rows);
   }
 #pragma unroll 4
   for (int i = thread; i < kStateChunk * kKeys / 4; i += kLoaders) {
     const int r = i / (kKeys / 4), c = i % (kKeys / 4);
-    const float* mixed = MixedRow(a, row + r) + channels.key_head * kKeys + 4 * c;
-    const float4 key = *reinterpret_cast<const float4*>(mixed + a.key_channel),
-                 query = *reinterpret_cast<const float4*>(mixed + a.query_channel);
+    const int channel = channels.key_head * kKeys + 4 * c;
+    const float4 key = LoadMixed(a, row, r, rows, a.key_channel + channel),
+                 query = LoadMixed(a, row, r, rows, a.query_channel + channel);
     StoreSplit<kKeys>(stage, stage + Stage::kPart, r, c, key);
     StoreSplit<kKeys>(stage + Stage::kQueries, stage + Stage::kQueries + Stage::kPart, r, c, query);
   }
   if (thread < kStateChunk) {
     auto* factors = reinterpret_cast<float*>(stage + Stage::kFactors);
-    const float* mixed = MixedRow(a, row + thread) + a.channels;
-    const float decay = mixed[channels.head];
+    const float* mixed = MixedRow(a, row + min(thread, rows - 1)) + a.channels;
+    const float decay = mixed[channels.head], last = MixedRow(a, row + rows - 1)[a.channels + channels.head];
     factors[thread] = __expf(decay);
-    factors[kStateChunk + thread] = mixed[a.decays + channels.head];
-    factors[2 * kStateChunk + thread] = __expf(MixedRow(a, row + kStateChunk - 1)[a.channels + channels.head] - decay);
+    factors[kStateChunk + thread] = thread < rows ? mixed[a.decays + channels.head] : 0.0f;
+    factors[2 * kStateChunk + thread] = __expf(last - decay);
   }
   WaitForAllCopies();
 }
@@ -194,19 +195,19 @@ __device__ __forceinline__ void FoldChunk(const RowValues& u, const float* facto
 
 /// Stores the results of a chunk in rows, from this lane's first value channel on.
 template <class T>
-__device__ __forceinline__ void StoreResults(const RowValues& o, T* to, int64_t stride) {
+__device__ __forceinline__ void StoreResults(const RowValues& o, int rows, T* to, int64_t stride) {
   to += LaneRow() * stride;
 #pragma unroll
   for (int n = 0; n < kRowTiles; ++n, to += 8 * stride) {
-    to[0] = FromFloat<T>(o[n][0]), to[8] = FromFloat<T>(o[n][2]);
-    to[stride] = FromFloat<T>(o[n][1]), to[stride + 8] = FromFloat<T>(o[n][3]);
+    if (8 * n + LaneRow() < rows) to[0] = FromFloat<T>(o[n][0]), to[8] = FromFloat<T>(o[n][2]);
+    if (8 * n + LaneRow() + 1 < rows) to[stride] = FromFloat<T>(o[n][1]), to[stride + 8] = FromFloat<T>(o[n][3]);
   }
 }
 
 /// A chunk's results, and its state. `row`: of the step.
 template <int kKeys, bool kCorrects>
 __device__ __forceinline__ void ComputeChunk(const RecurrencePlan& a, const StagedState& s,
-                                             const BlockChannels& channels, int row, char* stage,
+                                             const BlockChannels& channels, int row, int rows, char* stage,
                                              WarpState<kKeys>* state) {
   using Stage = ChunkStage<kKeys>;
   const auto* factors = reinterpret_cast<const float*>(stage + Stage::kFactors);
@@ -238,14 +239,14 @@ __device__ __forceinline__ void ComputeChunk(const RecurrencePlan& a, const Stag
   const int column = channels.head * a.value_size + channels.first + channels.lane_channel;
   const int64_t at = row * a.out.stride + column;
   if (a.out.dtype == DType::kF32) {
-    StoreResults(o, static_cast<float*>(a.out.data) + at, a.out.stride);
+    StoreResults(o, rows, static_cast<float*>(a.out.data) + at, a.out.stride);
   } else if (a.out.dtype == DType::kF16) {
-    StoreResults(o, static_cast<__half*>(a.out.data) + at, a.out.stride);
+    StoreResults(o, rows, static_cast<__half*>(a.out.data) + at, a.out.stride);
   } else {
-    StoreResults(o, static_cast<__nv_bfloat16*>(a.out.data) + at, a.out.stride);
+    StoreResults(o, rows, static_cast<__nv_bfloat16*>(a.out.data) + at, a.out.stride);
   }
   if (s.position + row - s.first_row == s.tail_from) {
-    StoreResults(u, TailRow(a, s, 0) + a.update_in_row + column, a.row_floats);
+    StoreResults(u, rows, TailRow(a, s, 0) + a.update_in_row + column, a.row_floats);
   }
   FoldChunk(u, factors, shared, state);
 }
@@ -265,17 +266,18 @@ __global__ void __launch_bounds__(kLoaders + kMaxWarps * 32)
   channels.lane_channel = thread / 32 * 16 + thread % 32 / 4;
   BeginDependentKernel();
   const StagedState s = a.runs[blockIdx.y];
-  const int end = min(range.first + range.count, s.rows / kStateChunk);
+  const int chunks = (s.rows + kStateChunk - 1) / kStateChunk, end = min(range.first + range.count, chunks);
   if (range.first >= end) return;
   const int64_t next = static_cast<int64_t>(a.value_heads) * kChunkWeightBytes;
   weights += blockIdx.y * range.count * next + static_cast<int64_t>(channels.head) * kChunkWeightBytes;
   const auto stage = [&](int chunk) { return shared + chunk % 2 * ChunkStage<kKeys>::kBytes; };
   const auto load = [&](int chunk) {
-    LoadChunk<kKeys, kCorrects>(a, channels, s.first_row + chunk * kStateChunk, weights + (chunk - range.first) * next,
-                                stage(chunk));
+    LoadChunk<kKeys, kCorrects>(a, channels, s.first_row + chunk * kStateChunk, RowsOfChunk(s, chunk),
+                                weights + (chunk - range.first) * next, stage(chunk));
   };
   // Between two ranges the state is kept where the last boundary goes.
-  const int last_slot = a.writes[s.first_write + s.writes - 1].slot, from_slot = range.first > 0 ? last_slot : s.slot;
+  const int last_slot = s.writes > 0 ? a.writes[s.first_write + s.writes - 1].slot : -1,
+            from_slot = range.first > 0 ? last_slot : s.slot;
   WarpState<kKeys> state;
   const auto store = [&](int slot) {
     state.Each(a, channels, BoundaryOf(a, s, slot), [](float* at, float x) { *at = x; });
@@ -292,12 +294,12 @@ __global__ void __launch_bounds__(kLoaders + kMaxWarps * 32)
       if (chunk + 1 < end) load(chunk + 1);
     } else {
       const int row = s.first_row + chunk * kStateChunk;
-      ComputeChunk<kKeys, kCorrects>(a, s, channels, row, stage(chunk), &state);
+      ComputeChunk<kKeys, kCorrects>(a, s, channels, row, RowsOfChunk(s, chunk), stage(chunk), &state);
       if (const int slot = WrittenSlot(a, s, s.position + (chunk + 1) * kStateChunk); slot >= 0) store(slot);
     }
     __syncthreads();
   }
-  if (!loads && end < s.rows / kStateChunk) store(last_slot);
+  if (!loads && end < chunks) store(last_slot);
 }
 
 /// Warps that compute in a block: few if the blocks still run at once.

@@ -72,6 +72,17 @@ __device__ __forceinline__ void LoadLeftOperand(uint32_t (&out)[4], uint32_t til
   LoadMatrices(out, tile + TileOffset<kCols>(row + lane % 16, 2 * k + lane / 16));
 }
 
+/// Rows of the run's chunk; the others count as zeros without a decay.
+__device__ __forceinline__ int RowsOfChunk(const StagedState& run, int chunk) {
+  return min(kStateChunk, run.rows - chunk * kStateChunk);
+}
+/// Four values of q or k of a row of a chunk, from this channel of `mixed` on.
+__device__ __forceinline__ float4 LoadMixed(const RecurrencePlan& a, int first_row, int row, int rows, int channel) {
+  if (row >= rows) return {0, 0, 0, 0};
+  return *reinterpret_cast<const float4*>(static_cast<const float*>(a.mixed.data) +
+                                          static_cast<int64_t>(first_row + row) * a.mixed.stride + channel);
+}
+
 /// Stores a row's elements [4 i, 4 i + 4) in both parts of a tile.
 template <int kCols>
 __device__ __forceinline__ void StoreSplit(char* high, char* low, int row, int i, float4 x) {

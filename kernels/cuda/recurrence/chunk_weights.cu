@@ -26,14 +26,14 @@ struct WeightsLayout {
 
 /// Keys and queries of the chunk, in two parts.
 template <int kKeys>
-__device__ __forceinline__ void LoadKeys(const RecurrencePlan& a, int row, int key_head, char* shared) {
+__device__ __forceinline__ void LoadKeys(const RecurrencePlan& a, int row, int rows, int key_head, char* shared) {
   constexpr int kPart = WeightsLayout<kKeys>::kPart;
   for (int i = threadIdx.x; i < kStateChunk * kKeys / 4; i += kThreads) {
     const int r = i / (kKeys / 4), c = i % (kKeys / 4);
-    const float* mixed = MixedRow(a, row + r) + key_head * kKeys + 4 * c;
-    StoreSplit<kKeys>(shared, shared + kPart, r, c, *reinterpret_cast<const float4*>(mixed + a.key_channel));
+    const int channel = key_head * kKeys + 4 * c;
+    StoreSplit<kKeys>(shared, shared + kPart, r, c, LoadMixed(a, row, r, rows, a.key_channel + channel));
     StoreSplit<kKeys>(shared + 2 * kPart, shared + 3 * kPart, r, c,
-                      *reinterpret_cast<const float4*>(mixed + a.query_channel));
+                      LoadMixed(a, row, r, rows, a.query_channel + channel));
   }
 }
 
@@ -141,16 +141,17 @@ __global__ void __launch_bounds__(kThreads) ChunkWeightsKernel(RecurrencePlan a,
   BeginDependentKernel();
   const StagedState s = a.runs[blockIdx.z];
   if (chunk * kStateChunk >= s.rows) return;
-  const int row = s.first_row + chunk * kStateChunk;
+  const int row = s.first_row + chunk * kStateChunk, rows = RowsOfChunk(s, chunk);
   weights += (static_cast<int64_t>(blockIdx.z) * chunks.count + blockIdx.x) * a.value_heads * kChunkWeightBytes;
-  LoadKeys<kKeys>(a, row, key_head, shared);
+  LoadKeys<kKeys>(a, row, rows, key_head, shared);
   __syncthreads();
   MultiplyKeys<kKeys>(shared);
   for (int n = first; n < min(first + kMaxHeads, group); ++n) {
     const int head = a.alternates != 0 ? key_head + n * a.key_heads : key_head * group + n;
     if (threadIdx.x < 2 * kStateChunk) {
-      const float* mixed = MixedRow(a, row + threadIdx.x % kStateChunk) + a.channels;
-      decays[threadIdx.x] = mixed[threadIdx.x < kStateChunk ? head : a.decays + head];
+      const int r = static_cast<int>(threadIdx.x) % kStateChunk;
+      const float* mixed = MixedRow(a, row + min(r, rows - 1)) + a.channels;
+      decays[threadIdx.x] = threadIdx.x < kStateChunk ? mixed[head] : r < rows ? mixed[a.decays + head] : 0.0f;
     }
     __syncthreads();
     char* to = weights + static_cast<int64_t>(head) * kChunkWeightBytes;

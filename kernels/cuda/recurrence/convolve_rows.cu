@@ -9,8 +9,9 @@ namespace ringside::cuda {
 namespace {
 
 constexpr int kWarps = 4;
-constexpr int kStrip = 128;    // channels of a unit that is not a head
-constexpr int kMaxStrips = 8;  // 32 RecurrenceShape::kMaxSize channels per lane
+constexpr int kStrip = 128;  // channels of a unit that is not a head
+constexpr int kTaps = 4;     // inputs of the convolution of most networks, which has its own kernel
+constexpr int kRun = 16;     // rows of a warp in large steps
 constexpr float kKeyNormEps = 1e-6f;
 
 /// Units of a row, in this order.
@@ -22,9 +23,20 @@ struct RowUnits {
   RINGSIDE_HOST_DEVICE int count() const { return queries + keys + channels + decays + weights; }
 };
 
-/// Consecutive channels of the convolution.
-struct ChannelRange {
-  int first, count;
+/// Consecutive channels of the convolution; a lane has some in steps of 32.
+struct UnitChannels {
+  int first = 0, count = 0;
+  bool is_head = false, is_query = false;
+
+  /// Calls visit(j, channel) for the lane's channels; j < kLanes.
+  template <int kLanes, class Visit>
+  __device__ __forceinline__ void Each(const Visit& visit) const {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+    for (int j = 0; j < kLanes; ++j) {
+      if (32 * j + lane < count) visit(j, first + 32 * j + lane);
+    }
+  }
 };
 
 __device__ __forceinline__ float SigmoidOf(float x) { return 1.0f / (1.0f + expf(-x)); }
@@ -35,6 +47,10 @@ struct InputRow {
   const void* data;
   DType dtype;
   int64_t at;
+
+  __device__ __forceinline__ float Load(int channel) const {
+    return data != nullptr ? LoadElement(data, dtype, at + channel) : 0.0f;
+  }
 };
 
 /// The inputs at a position: from the step, the tail, or the window of the boundary.
@@ -49,49 +65,115 @@ __device__ __forceinline__ InputRow InputAt(const RecurrencePlan& a, const Stage
   return {BoundaryOf(a, s, s.slot), DType::kF32, a.state_floats + row * a.channels};
 }
 
-/// y = the convolution of a row's channels, a lane's in steps of 32. Stores the inputs: in the window of the boundary
-/// after the row, and in the tail.
-__device__ __forceinline__ void Convolve(const RecurrencePlan& a, const StagedState& s, int position,
-                                         ChannelRange range, float (&y)[kMaxStrips]) {
-  const int lane = threadIdx.x % 32;
+/// Where a row's inputs are stored, or null: in the window of the boundary after it, and in the tail.
+struct StoredInputs {
+  float* window;
+  float* tail;
+};
+__device__ __forceinline__ StoredInputs StoredAt(const RecurrencePlan& a, const StagedState& s, int position) {
   const int slot = (position + 1) % kStateChunk == 0 ? WrittenSlot(a, s, position + 1) : -1;
-  float* window = slot < 0 ? nullptr : BoundaryOf(a, s, slot) + a.state_floats;
-  float* tail = s.late == 0 && position >= s.tail_from ? TailRow(a, s, position) : nullptr;
-#pragma unroll
-  for (int j = 0; j < kMaxStrips; ++j) {
-    const int c = range.first + lane + 32 * j;
-    y[j] = 32 * j + lane < range.count && a.convolution_bias != nullptr ? a.convolution_bias[c] : 0.0f;
-  }
+  return {slot < 0 ? nullptr : BoundaryOf(a, s, slot) + a.state_floats,
+          s.late == 0 && position >= s.tail_from ? TailRow(a, s, position) : nullptr};
+}
+
+/// y = a row's convolved channels, without the activation.
+template <int kLanes>
+__device__ __forceinline__ void Convolve(const RecurrencePlan& a, const StagedState& s, int position,
+                                         const UnitChannels& unit, float (&y)[kLanes]) {
+  const StoredInputs to = StoredAt(a, s, position);
+  unit.Each<kLanes>([&](int j, int c) { y[j] = a.convolution_bias != nullptr ? a.convolution_bias[c] : 0.0f; });
   for (int tap = 0; tap < a.kernel; ++tap) {
     const InputRow input = InputAt(a, s, position - (a.kernel - 1) + tap);
-#pragma unroll
-    for (int j = 0; j < kMaxStrips; ++j) {
-      const int c = range.first + lane + 32 * j;
-      if (32 * j + lane >= range.count) break;
-      const float x = input.data != nullptr ? LoadElement(input.data, input.dtype, input.at + c) : 0.0f;
+    unit.Each<kLanes>([&](int j, int c) {
+      const float x = input.Load(c);
       y[j] = fmaf(a.convolution[tap * a.channels + c], x, y[j]);
-      if (window != nullptr && tap > 0) window[(tap - 1) * a.channels + c] = x;
-      if (tail != nullptr && tap == a.kernel - 1) tail[c] = x;
+      if (to.window != nullptr && tap > 0) to.window[(tap - 1) * a.channels + c] = x;
+      if (to.tail != nullptr && tap == a.kernel - 1) to.tail[c] = x;
+    });
+  }
+}
+
+/// As Convolve for consecutive rows with kTaps inputs each: weights and inputs stay in registers.
+template <int kLanes>
+class RunConvolution {
+ public:
+  __device__ __forceinline__ RunConvolution(const RecurrencePlan& a, const UnitChannels& unit) : a_(a), unit_(unit) {
+    unit.Each<kLanes>([&](int j, int c) {
+#pragma unroll
+      for (int tap = 0; tap < kTaps; ++tap) weights_[tap][j] = a.convolution[tap * a.channels + c];
+      bias_[j] = a.convolution_bias != nullptr ? a.convolution_bias[c] : 0.0f;
+    });
+  }
+  /// For a segment's first row here.
+  __device__ __forceinline__ void Begin(const StagedState& s, int position) {
+#pragma unroll
+    for (int tap = 0; tap + 1 < kTaps; ++tap) {
+      const InputRow input = InputAt(a_, s, position - (kTaps - 1) + tap);
+      unit_.template Each<kLanes>([&](int j, int c) { inputs_[tap + 1][j] = input.Load(c); });
     }
   }
+  __device__ __forceinline__ void Next(const StagedState& s, int position, float (&y)[kLanes]) {
+    const InputRow input = InputAt(a_, s, position);
+    const StoredInputs to = StoredAt(a_, s, position);
+    unit_.template Each<kLanes>([&](int j, int c) {
+      y[j] = bias_[j];
+#pragma unroll
+      for (int tap = 0; tap < kTaps; ++tap) {
+        inputs_[tap][j] = tap + 1 < kTaps ? inputs_[tap + 1][j] : input.Load(c);
+        y[j] = fmaf(weights_[tap][j], inputs_[tap][j], y[j]);
+        if (to.window != nullptr && tap > 0) to.window[(tap - 1) * a_.channels + c] = inputs_[tap][j];
+      }
+      if (to.tail != nullptr) to.tail[c] = inputs_[kTaps - 1][j];
+    });
+  }
+
+ private:
+  const RecurrencePlan& a_;
+  const UnitChannels& unit_;
+  float weights_[kTaps][kLanes], bias_[kLanes];
+  float inputs_[kTaps][kLanes];
+};
+
+/// Activation and norm of a row's convolved channels.
+template <int kLanes>
+__device__ __forceinline__ void StoreRow(const RecurrencePlan& a, const UnitChannels& unit, int row,
+                                         float (&y)[kLanes]) {
+  float squares = 0, factor = 1;
+  if (a.has_state != 0) {
+    unit.Each<kLanes>([&](int j, int) { y[j] = SiluOf(y[j]), squares = fmaf(y[j], y[j], squares); });
+  }
+  if (unit.is_head && a.corrects != 0) {
+    factor = 1.0f / sqrtf(SumOverWarp(squares) + kKeyNormEps);
+    if (unit.is_query) factor *= 1.0f / sqrtf(static_cast<float>(a.key_size));
+  }
+  const Tensor& to = a.has_state != 0 ? a.mixed : a.out;
+  unit.Each<kLanes>([&](int j, int c) { StoreElement(to.data, to.dtype, row * to.stride + c, y[j] * factor); });
 }
 
 /// G of 32 decays, of a chunk's rows from this one on if it is the segment's first there; with Mamba-2 also b.
 __device__ __forceinline__ void SumDecays(const RecurrencePlan& a, const StagedState& s, int row, int first) {
   const int c = first + static_cast<int>(threadIdx.x) % 32;
-  int position = s.position + row - s.first_row;
+  const int position = s.position + row - s.first_row;
   if ((row > s.first_row && position % kStateChunk != 0) || c >= a.decays) return;
   const float bias = a.rate_bias[c], factor = a.rate[c];
   float sum = position % kStateChunk == 0 ? 0.0f : TailRow(a, s, position - 1)[a.decay_in_row + c];
-  float next = LoadElement(a.rates.data, a.rates.dtype, row * a.rates.stride + c);
-  for (const int end = s.first_row + s.rows; row < end; ++row) {
-    const float rate = SoftplusOf(next + bias);
-    if (row + 1 < end) next = LoadElement(a.rates.data, a.rates.dtype, (row + 1) * a.rates.stride + c);
-    float* mixed = const_cast<float*>(MixedRow(a, row)) + a.channels;
-    sum = fmaf(factor, rate, sum);
-    mixed[c] = sum;
-    if (a.corrects == 0) mixed[a.decays + c] = rate;
-    if (++position % kStateChunk == 0) return;
+  constexpr int kTogether = 8;  // rows whose loads are in flight together
+  const int end = row + min(s.first_row + s.rows - row, kStateChunk - position % kStateChunk);
+  for (; row < end; row += kTogether) {
+    float rates[kTogether];
+#pragma unroll
+    for (int i = 0; i < kTogether; ++i) {
+      rates[i] = row + i < end ? LoadElement(a.rates.data, a.rates.dtype, (row + i) * a.rates.stride + c) : 0.0f;
+    }
+#pragma unroll
+    for (int i = 0; i < kTogether; ++i) {
+      if (row + i >= end) break;
+      const float rate = SoftplusOf(rates[i] + bias);
+      float* mixed = const_cast<float*>(MixedRow(a, row + i)) + a.channels;
+      sum = fmaf(factor, rate, sum);
+      mixed[c] = sum;
+      if (a.corrects == 0) mixed[a.decays + c] = rate;
+    }
   }
 }
 
@@ -103,45 +185,49 @@ __device__ __forceinline__ void WeighRow(const RecurrencePlan& a, int row, int f
   const_cast<float*>(MixedRow(a, row))[a.channels + a.decays + c] = a.largest_beta * SigmoidOf(beta);
 }
 
-__global__ void __launch_bounds__(kWarps * 32) ConvolveRowsKernel(RecurrencePlan a, RowUnits units) {
+__device__ __forceinline__ UnitChannels ChannelsOf(const RecurrencePlan& a, const RowUnits& units, int unit) {
+  if (unit < units.queries) return {a.query_channel + unit * a.key_size, a.key_size, true, true};
+  unit -= units.queries;
+  if (unit < units.keys) return {a.key_channel + unit * a.key_size, a.key_size, true, false};
+  const int first = (unit - units.keys) * kStrip;
+  if (a.has_state == 0) return {first, min(kStrip, a.channels - first)};
+  return {a.value_channel + first, min(kStrip, a.value_heads * a.value_size - first)};
+}
+
+/// `run`: rows of a warp. kLanes: channels of a lane. kFour: the convolution has kTaps inputs.
+template <int kLanes, bool kFour>
+__global__ void __launch_bounds__(kWarps * 32) ConvolveRowsKernel(RecurrencePlan a, RowUnits units, int run) {
   BeginDependentKernel();
-  const int row = static_cast<int>(blockIdx.x), lane = static_cast<int>(threadIdx.x) % 32;
-  int unit = static_cast<int>(blockIdx.y) * kWarps + static_cast<int>(threadIdx.x) / 32;
-  if (unit >= units.count()) return;
-  const StagedState s = a.segments[a.segment_of_row[row]];
-  const int heads = units.queries + units.keys;
-  if (unit >= heads + units.channels) {
-    unit -= heads + units.channels;
-    return unit < units.decays ? SumDecays(a, s, row, unit * 32) : WeighRow(a, row, (unit - units.decays) * 32);
-  }
-  const bool is_query = unit < units.queries, is_head = unit < heads;
-  ChannelRange range{};
-  if (is_head) {
-    range = {is_query ? a.query_channel + unit * a.key_size : a.key_channel + (unit - units.queries) * a.key_size,
-             a.key_size};
-  } else {
-    const int first = (unit - heads) * kStrip, all = a.has_state != 0 ? a.value_heads * a.value_size : a.channels;
-    range = {(a.has_state != 0 ? a.value_channel : 0) + first, min(kStrip, all - first)};
-  }
-  float y[kMaxStrips];
-  Convolve(a, s, s.position + row - s.first_row, range, y);
-  float squares = 0;
-  if (a.has_state != 0) {
-#pragma unroll
-    for (int j = 0; j < kMaxStrips; ++j) {
-      if (32 * j + lane < range.count) y[j] *= SigmoidOf(y[j]), squares = fmaf(y[j], y[j], squares);
+  const int first = static_cast<int>(blockIdx.x) * run, end = min(first + run, static_cast<int>(a.x.rows));
+  const int n = static_cast<int>(blockIdx.y) * kWarps + static_cast<int>(threadIdx.x) / 32;
+  if (n >= units.count()) return;
+  StagedState s = a.segments[a.segment_of_row[first]];
+  const auto each_row = [&](const auto& visit) {
+    for (int row = first; row < end; ++row) {
+      const bool begins = row == first || row == s.first_row + s.rows;
+      if (row > first && begins) s = a.segments[a.segment_of_row[row]];
+      visit(row, s.position + row - s.first_row, begins);
     }
+  };
+  if (const int of_rates = n - units.queries - units.keys - units.channels; of_rates >= 0) {
+    return each_row([&](int row, int, bool) {
+      of_rates < units.decays ? SumDecays(a, s, row, of_rates * 32) : WeighRow(a, row, (of_rates - units.decays) * 32);
+    });
   }
-  float factor = 1;
-  if (is_head && a.corrects != 0) {
-    factor = 1.0f / sqrtf(SumOverWarp(squares) + kKeyNormEps);
-    if (is_query) factor *= 1.0f / sqrtf(static_cast<float>(a.key_size));
-  }
-  const Tensor& to = a.has_state != 0 ? a.mixed : a.out;
-#pragma unroll
-  for (int j = 0; j < kMaxStrips; ++j) {
-    if (32 * j + lane >= range.count) break;
-    StoreElement(to.data, to.dtype, row * to.stride + range.first + lane + 32 * j, y[j] * factor);
+  const UnitChannels unit = ChannelsOf(a, units, n);
+  float y[kLanes];
+  if constexpr (kFour) {
+    RunConvolution<kLanes> convolution(a, unit);
+    each_row([&](int row, int position, bool begins) {
+      if (begins) convolution.Begin(s, position);
+      convolution.Next(s, position, y);
+      StoreRow(a, unit, row, y);
+    });
+  } else {
+    each_row([&](int row, int position, bool) {
+      Convolve(a, s, position, unit, y);
+      StoreRow(a, unit, row, y);
+    });
   }
 }
 
@@ -177,7 +263,18 @@ void LaunchConvolveRows(const Launcher& on, const RecurrencePlan& plan) {
              .decays = Strips(plan.decays, 32),
              .weights = plan.corrects != 0 ? Strips(plan.value_heads, 32) : 0};
   }
-  Launch(on, ConvolveRowsKernel, Grid(plan.x.rows, Strips(units.count(), kWarps)), kWarps * 32, 0, plan, units);
+  const int64_t run = plan.x.rows > kRun * 8 ? kRun : 1;
+  const auto launch = [&](auto kernel) {
+    Launch(on, kernel, Grid((plan.x.rows + run - 1) / run, Strips(units.count(), kWarps)), kWarps * 32, 0, plan, units,
+           static_cast<int>(run));
+  };
+  constexpr int kLanes = kStrip / 32, kMaxLanes = RecurrenceShape::kMaxSize / 32;
+  const bool four = plan.kernel == kTaps;
+  if (plan.key_size <= kStrip) {
+    four ? launch(ConvolveRowsKernel<kLanes, true>) : launch(ConvolveRowsKernel<kLanes, false>);
+  } else {
+    four ? launch(ConvolveRowsKernel<kMaxLanes, true>) : launch(ConvolveRowsKernel<kMaxLanes, false>);
+  }
 }
 
 void LaunchStoreTail(const Launcher& on, const RecurrencePlan& plan) {

@@ -22,7 +22,7 @@ struct StagedState {
   int32_t first_write, writes;  // in RecurrencePlan::writes
   int32_t tail_from;            // the position from which on rows are stored in the tail
   // A last kernel stores the rows of the tail, except for u: the segment's rows may replace rows of the tail that its
-  // first ones still read, or it has runs of whole chunks.
+  // first ones still read, or it has a run of chunks.
   int32_t late;
 };
 /// A boundary that a segment stores.
@@ -52,11 +52,10 @@ struct RecurrencePlan {
   const StagedState* segments = nullptr;    // [segment_count]
   const int32_t* segment_of_row = nullptr;  // [T]
   const StagedBoundary* writes = nullptr;
-  // Rows in the order of their kernels: any rows; runs of whole chunks on tensor cores; the segments' last rows.
+  // Rows in the order of their kernels: any rows; then runs of chunks, of which only the last may be short.
   const StagedState* parts = nullptr;  // [part_count]
   const StagedState* runs = nullptr;   // [run_count]
-  const StagedState* rests = nullptr;  // [rest_count]
-  int32_t segment_count = 0, part_count = 0, run_count = 0, rest_count = 0;
+  int32_t segment_count = 0, part_count = 0, run_count = 0;
   int32_t run_chunks = 0;  // of the longest run
   int32_t single = 0;      // every part has one row
   int32_t late = 0;        // any StagedState::late

@@ -11,9 +11,11 @@
 namespace ringside::cuda {
 namespace {
 
+constexpr int64_t kMinRunRows = 16;  // with fewer rows the chunk kernels are not faster
+
 /// The rows of a step as the kernels consume them.
 struct StagedRows {
-  std::vector<StagedState> segments, parts, runs, rests;
+  std::vector<StagedState> segments, parts, runs;
   std::vector<StagedBoundary> writes;
   std::vector<int32_t> segment_of_row;
 
@@ -46,19 +48,16 @@ StagedState RowsOf(const StagedState& s, int64_t from, int64_t to) {
   return out;
 }
 
-/// Cuts a segment with whole chunks into rows before them, the chunks, and rows after them. A boundary between them
-/// that the segment does not store is kept where its last one goes.
-void CutSegment(StagedState segment, StagedRows* rows) {
-  const int64_t end = segment.position + segment.rows, to = StateShape::BoundaryBefore(end),
-                from = StateShape::BoundaryBefore(segment.position + kStateChunk - 1);
-  const int32_t last_slot = rows->writes[static_cast<size_t>(segment.first_write + segment.writes - 1)].slot;
+/// Cuts a segment into rows before the first boundary and a run of chunks from there on. If the segment does not store
+/// this boundary, it is kept where the last one goes.
+void CutSegment(StagedState segment, int64_t from, StagedRows* rows) {
   segment.late = 1;
-  StagedState run = RowsOf(segment, from, to);
+  StagedState run = RowsOf(segment, from, segment.position + segment.rows);
   if (from > segment.position) {
     StagedState before = RowsOf(segment, segment.position, from);
     // Its own entry, unless the segment stores the boundary.
     if (rows->writes[static_cast<size_t>(segment.first_write)].position != from) {
-      const StateWrite boundary{from, last_slot};
+      const StateWrite boundary{from, rows->writes[static_cast<size_t>(segment.first_write + segment.writes - 1)].slot};
       before.first_write = rows->Add({&boundary, 1}), before.writes = 1;
     }
     run.slot = rows->writes[static_cast<size_t>(before.first_write)].slot;
@@ -66,13 +65,9 @@ void CutSegment(StagedState segment, StagedRows* rows) {
     rows->parts.push_back(before);
   }
   rows->runs.push_back(run);
-  if (to == end) return;
-  StagedState rest = RowsOf(segment, to, end);
-  rest.slot = last_slot;
-  rows->rests.push_back(rest);
 }
 
-/// `has_runs`: whether there are kernels for whole chunks.
+/// `has_runs`: whether there are kernels for runs of chunks.
 StagedRows CutRows(const RecurrenceArgs& args, bool has_runs) {
   StagedRows rows;
   rows.segment_of_row.resize(static_cast<size_t>(args.x.rows));
@@ -81,15 +76,17 @@ StagedRows CutRows(const RecurrenceArgs& args, bool has_runs) {
     CHECK_LE(s.position + s.rows, int64_t{INT32_MAX});
     std::fill_n(rows.segment_of_row.begin() + s.first_row, s.rows, static_cast<int32_t>(rows.segments.size()));
     StagedState segment = StateOf(s, &rows);
-    const int64_t before = (kStateChunk - s.position % kStateChunk) % kStateChunk;
-    if (has_runs && s.rows - before >= kStateChunk) {
-      CutSegment(segment, &rows);
+    const int64_t boundary = StateShape::BoundaryBefore(s.position + kStateChunk - 1);
+    if (has_runs && s.position + s.rows - boundary >= kMinRunRows) {
+      CutSegment(segment, boundary, &rows);
       segment.late = 1;
     } else {
       rows.parts.push_back(segment);
     }
     rows.segments.push_back(segment);
   }
+  // Blocks that reach a boundary take longest, so they start first.
+  std::ranges::stable_partition(rows.parts, [](const StagedState& s) { return s.writes > 0; });
   return rows;
 }
 
@@ -137,7 +134,7 @@ void RecurrenceStaging::StageSegments(const RecurrenceArgs& args, bool has_runs)
   size_t most_writes = 0, most_parts = 0;
   for (const StagedState& s : rows.segments) {
     most_writes += static_cast<size_t>((s.rows + kStateChunk - 1) / kStateChunk) + 1;
-    most_parts += s.rows == 1 ? 1 : 3;
+    most_parts += s.rows == 1 ? 1 : 2;
   }
   CHECK_LE(rows.writes.size(), most_writes);
   // One allocation: a rewind of the staging buffer must not happen between its parts.
@@ -159,15 +156,13 @@ void RecurrenceStaging::StageSegments(const RecurrenceArgs& args, bool has_runs)
   segments_.segments = static_cast<const StagedState*>(put(rows.segments));
   segments_.parts = static_cast<const StagedState*>(put(rows.parts));
   segments_.runs = static_cast<const StagedState*>(put(rows.runs));
-  segments_.rests = static_cast<const StagedState*>(put(rows.rests));
   segments_.writes = static_cast<const StagedBoundary*>(put(rows.writes, write_bytes));
   segments_.segment_of_row = static_cast<const int32_t*>(put(rows.segment_of_row));
   segments_.segment_count = static_cast<int32_t>(rows.segments.size());
   segments_.part_count = static_cast<int32_t>(rows.parts.size());
   segments_.run_count = static_cast<int32_t>(rows.runs.size());
-  segments_.rest_count = static_cast<int32_t>(rows.rests.size());
   for (const StagedState& run : rows.runs) {
-    segments_.run_chunks = std::max(segments_.run_chunks, run.rows / kStateChunk);
+    segments_.run_chunks = std::max(segments_.run_chunks, (run.rows + kStateChunk - 1) / kStateChunk);
   }
   segments_.single = std::ranges::all_of(rows.parts, [](const StagedState& s) { return s.rows == 1; }) ? 1 : 0;
   segments_.late = std::ranges::any_of(rows.segments, [](const StagedState& s) { return s.late != 0; }) ? 1 : 0;
@@ -181,10 +176,9 @@ RecurrencePlan RecurrenceStaging::PlanFor(const RecurrenceArgs& args) {
   }
   plan.segments = segments_.segments, plan.segment_of_row = segments_.segment_of_row;
   plan.writes = segments_.writes;
-  plan.parts = segments_.parts, plan.runs = segments_.runs, plan.rests = segments_.rests;
+  plan.parts = segments_.parts, plan.runs = segments_.runs;
   plan.segment_count = segments_.segment_count, plan.part_count = segments_.part_count;
-  plan.run_count = segments_.run_count, plan.rest_count = segments_.rest_count;
-  plan.run_chunks = segments_.run_chunks;
+  plan.run_count = segments_.run_count, plan.run_chunks = segments_.run_chunks;
   plan.single = segments_.single, plan.late = segments_.late;
   return plan;
 }

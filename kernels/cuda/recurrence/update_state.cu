@@ -45,10 +45,9 @@ __device__ __forceinline__ float4 FusedMultiplyAdd(float4 x, float factor, float
   return {fmaf(x.x, factor, sum.x), fmaf(x.y, factor, sum.y), fmaf(x.z, factor, sum.z), fmaf(x.w, factor, sum.w)};
 }
 
-__device__ __forceinline__ StateBlock BlockOf(const RecurrencePlan& a, const StagedState* segments,
-                                              const StateTile& t) {
+__device__ __forceinline__ StateBlock BlockOf(const RecurrencePlan& a, const StateTile& t) {
   StateBlock b;
-  b.s = segments[blockIdx.y];
+  b.s = a.parts[blockIdx.y];
   b.head = static_cast<int>(blockIdx.x) % a.value_heads;
   b.key_head = KeyHeadOf(a, b.head);
   b.column = static_cast<int>(blockIdx.x) / a.value_heads * t.slice;
@@ -143,12 +142,14 @@ __device__ __forceinline__ void LoadRows(const RecurrencePlan& a, const StateTil
     shared[t.decayed + t.rows * t.key_stride + at] = query * factor;
     if (tail != nullptr && b.first_of_head) tail[a.decay_in_row + keys + c] = decay;
   }
-  for (int i = threadIdx.x; i < rows.count * b.width; i += blockDim.x) {
+  // With a single row, other threads than above, so that all loads are in flight together.
+  const int other = static_cast<int>(threadIdx.x + blockDim.x / 2) % static_cast<int>(blockDim.x);
+  for (int i = other; i < rows.count * b.width; i += blockDim.x) {
     const int r = i / b.width, c = i % b.width;
     shared[t.values + r * t.slice + c] =
         MixedRow(a, rows.row + r)[a.value_channel + b.head * a.value_size + b.column + c];
   }
-  for (int r = threadIdx.x; r < rows.count; r += blockDim.x) {
+  for (int r = static_cast<int>(blockDim.x - threadIdx.x) - 1; r < rows.count; r += blockDim.x) {
     const float* mixed = MixedRow(a, rows.row + r) + a.channels;
     shared[t.factors + t.rows + r] = mixed[a.decays + b.head];
     if (a.channel_decays != 0) {
@@ -310,13 +311,12 @@ __device__ __forceinline__ void StoreState(const RecurrencePlan& a, const StateB
   }
 }
 
-__global__ void __launch_bounds__(kMaxThreads)
-    UpdateStateKernel(RecurrencePlan a, const StagedState* segments, StateTile t) {
+__global__ void __launch_bounds__(kMaxThreads) UpdateStateKernel(RecurrencePlan a, StateTile t) {
   extern __shared__ float4 shared_vectors[];
   auto* shared = reinterpret_cast<float*>(shared_vectors);
   TriggerProgrammaticLaunch();
   if (a.early == 0) GridDependencySync();
-  const StateBlock b = BlockOf(a, segments, t);
+  const StateBlock b = BlockOf(a, t);
   float4 state[kPart];
   LoadState(a, b, state);
   FetchTail(a, t, b, shared);
@@ -362,8 +362,8 @@ StateTile TileOf(const RecurrencePlan& plan, int slice, int rows, int state_rows
 }
 
 /// The largest tile that fits in shared memory.
-StateTile LargestTile(const Launcher& on, const RecurrencePlan& plan, bool single) {
-  int slice = std::min(plan.value_size, kMaxSlice), rows = single ? 1 : kTileRows;
+StateTile LargestTile(const Launcher& on, const RecurrencePlan& plan) {
+  int slice = std::min(plan.value_size, kMaxSlice), rows = plan.single != 0 ? 1 : kTileRows;
   for (;;) {
     const StateTile tile = TileOf(plan, slice, rows, std::min(rows, kStateRows));
     if (tile.bytes() <= SharedBytes(on.large)) return tile;
@@ -378,13 +378,11 @@ StateTile LargestTile(const Launcher& on, const RecurrencePlan& plan, bool singl
 
 }  // namespace
 
-void LaunchUpdateState(const Launcher& on, const RecurrencePlan& plan, const StagedState* segments, int count,
-                       bool single) {
-  if (count == 0) return;
-  const StateTile tile = LargestTile(on, plan, single);
+void LaunchUpdateState(const Launcher& on, const RecurrencePlan& plan) {
+  const StateTile tile = LargestTile(on, plan);
   const int slices = (plan.value_size + tile.slice - 1) / tile.slice,
             threads = (tile.parts * tile.lanes + 31) / 32 * 32;
-  Launch(on, UpdateStateKernel, Grid(int64_t{plan.value_heads} * slices, count), threads, tile.bytes(), plan, segments,
+  Launch(on, UpdateStateKernel, Grid(int64_t{plan.value_heads} * slices, plan.part_count), threads, tile.bytes(), plan,
          tile);
 }
 

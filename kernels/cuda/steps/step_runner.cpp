@@ -437,9 +437,8 @@ size_t StepRunner::RunAttention(std::span<const StepOp> ops) {
 void StepRunner::RunRecurrence(const RecurrencePlan& plan) {
   LaunchConvolveRows(on_, plan);
   if (plan.has_state != 0) {
-    LaunchUpdateState(on_, plan, plan.parts, plan.part_count, plan.single != 0);
+    if (plan.part_count > 0) LaunchUpdateState(on_, plan);
     RunChunks(plan);
-    LaunchUpdateState(on_, plan, plan.rests, plan.rest_count, false);
   }
   if (plan.late != 0) LaunchStoreTail(on_, plan);
 }
