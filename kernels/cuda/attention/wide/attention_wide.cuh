@@ -256,9 +256,8 @@ __device__ __forceinline__ void StoreWideResults(const AttentionPlan& a, const S
 
 /// Stores the sums, running maxima and sums of probabilities of one split.
 template <class S>
-__device__ __forceinline__ void StoreWidePartial(const AttentionPlan& a, int queries, const WideSums<S>& state,
-                                                 int group, int m, int lane) {
-  float* partial = WidePartialAt<S::kValueDim>(a, blockIdx.z, blockIdx.y, gridDim.y, blockIdx.x, gridDim.x);
+__device__ __forceinline__ void StoreWidePartial(float* partial, int queries, const WideSums<S>& state, int group,
+                                                 int m, int lane) {
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     if (m + 8 * h >= queries) continue;
@@ -275,7 +274,7 @@ __device__ __forceinline__ void StoreWidePartial(const AttentionPlan& a, int que
   }
 }
 
-/// Blocks: [split, head tile, tile from `first_tile` on].
+/// Blocks: [listed split, head tile], or with a fixed order [split, head tile, tile from `first_tile` on].
 template <class Q, class P, class S>
 __global__ void __launch_bounds__(S::kThreads, 1)
     WideAttentionKernel(AttentionPlan a, int first_tile, const __grid_constant__ KeyMaps maps) {
@@ -288,9 +287,14 @@ __global__ void __launch_bounds__(S::kThreads, 1)
   BeginDependentKernel();
 
   const int warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
-  const StagedTile tile = a.tiles[first_tile + blockIdx.z];
+  const bool fixed = a.wide_splits == nullptr;
+  StagedSplit split = fixed ? StagedSplit{first_tile + static_cast<int>(blockIdx.z), 0, 0} : a.wide_splits[blockIdx.x];
+  if (split.tile < 0) return;
+  const StagedTile tile = a.tiles[split.tile];
   const WideUnits units(tile);
-  const auto [begin, end] = WideSplits(a, tile, units, gridDim.x).UnitsOf(units, blockIdx.x);
+  if (fixed) split = FixedSplits(a, tile, units).At(units, split.tile, blockIdx.x);
+  if (split.tile < 0) return;
+  const int begin = split.begin, end = split.end;
   if (warp >= S::kConsumerWarps) {
     DecreaseRegisters<S::kProducerRegisters>();
     return FetchWideUnits<S>(a, tile, units, begin, end, shared, maps, warp - S::kConsumerWarps, lane);
@@ -314,16 +318,18 @@ __global__ void __launch_bounds__(S::kThreads, 1)
                           LimitsAt(a, tile, m, is_pinned), group, m, lane, state);
   }
   AddGroupSums<S>(shared, group, m, lane, state);
-  if (HasWidePartials(a, gridDim.x)) {
-    return StoreWidePartial<S>(a, tile.rows * a.tile_heads, state, group, m, lane);
+  if (!fixed && ListedSplits(a, split.tile) == 1) {
+    return StoreWideResults<Q, S>(a, tile, first_head, state, group, m, lane);
   }
-  StoreWideResults<Q, S>(a, tile, first_head, state, group, m, lane);
+  const WidePartials<S::kValueDim> partials(a, split.tile, blockIdx.z, blockIdx.y, gridDim.y);
+  const int number = static_cast<int>(blockIdx.x) - (fixed ? 0 : a.first_splits[split.tile]);
+  StoreWidePartial<S>(partials.first + number * partials.stride, tile.rows * a.tile_heads, state, group, m, lane);
 #endif
 }
 
-/// Launches `splits` blocks per tile and head tile for tiles [first, first + count).
+/// Launches all listed splits; or with a fixed order those of tiles [first, first + count).
 template <class P>
-void LaunchWideOfType(const Launcher& on, const AttentionPlan& plan, int splits, int first, int64_t count) {
+void LaunchWideOfType(const Launcher& on, const AttentionPlan& plan, int first, int64_t count) {
   const KeyMaps maps{MapWideKeys(plan.memory, plan.memory_bytes, plan.head_dim),
                      MapWideValues(plan.memory, plan.memory_bytes, plan.head_dim)};
   const auto launch = [&](auto shape) {
@@ -331,7 +337,8 @@ void LaunchWideOfType(const Launcher& on, const AttentionPlan& plan, int splits,
     Launch(
         on,
         plan.qkv.dtype == DType::kBF16 ? WideAttentionKernel<__nv_bfloat16, P, S> : WideAttentionKernel<__half, P, S>,
-        Grid(splits, plan.heads / plan.tile_heads, count), S::kThreads, S::kBytes, plan, first, maps);
+        Grid(plan.splits, plan.heads / plan.tile_heads, plan.wide_splits != nullptr ? 1 : count), S::kThreads,
+        S::kBytes, plan, first, maps);
   };
   plan.latent == 0       ? launch(WideShape<512, 512, false>())
   : plan.head_dim == 576 ? launch(WideShape<576, 512, true>())
