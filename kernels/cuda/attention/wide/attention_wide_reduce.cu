@@ -10,6 +10,7 @@ namespace ringside::cuda {
 
 void LaunchWideF16(const Launcher& on, const AttentionPlan& plan, int first, int64_t count);   // attention_wide_f16.cu
 void LaunchWideBf16(const Launcher& on, const AttentionPlan& plan, int first, int64_t count);  // attention_wide_bf16.cu
+void LaunchWideF8(const Launcher& on, const AttentionPlan& plan, int first, int64_t count);    // attention_wide_f8.cu
 
 namespace {
 
@@ -98,7 +99,7 @@ int32_t WideAttentionQueries(const AttentionPlan& plan) {
   const bool latent =
       (plan.head_dim == 576 && plan.value_dim == 512) || (plan.head_dim == 320 && plan.value_dim == 256);
   const bool size = plan.latent != 0 ? latent && plan.kv_heads == 1 : plan.head_dim == 512;
-  const bool type = plan.cache == DType::kF16 || plan.cache == DType::kBF16;
+  const bool type = plan.cache == DType::kF16 || plan.cache == DType::kBF16 || plan.cache == DType::kF8E4M3;
   return size && type ? kWideQueries : 0;
 }
 
@@ -114,7 +115,10 @@ void LaunchWideAttention(const Launcher& on, const AttentionPlan& plan, int64_t 
   CHECK_GT(at_once, 0);
   for (int first = 0; first < plan.tile_count; first += static_cast<int>(at_once)) {
     const int64_t count = std::min<int64_t>(at_once, plan.tile_count - first);
-    plan.cache == DType::kF16 ? LaunchWideF16(on, plan, first, count) : LaunchWideBf16(on, plan, first, count);
+    const auto launch = plan.cache == DType::kF16    ? LaunchWideF16
+                        : plan.cache == DType::kBF16 ? LaunchWideBf16
+                                                     : LaunchWideF8;
+    launch(on, plan, first, count);
     if (!fixed && plan.splits <= plan.tile_count) continue;
     Launch(on, plan.value_dim == 512 ? ReduceWideKernel<512> : ReduceWideKernel<256>,
            Grid(kWideQueries * (plan.value_dim / kDims), head_tiles, count), kBlockThreads, 0, plan, first);

@@ -15,6 +15,10 @@ struct WideUnit {
   int tile;             // the first, among the row tile's pinned or ring tiles; below 0: before the first of these
   int first, from, to;  // position of its first key; range of positions that some row sees
 
+  /// Whether its t-th tile exists.
+  __device__ __forceinline__ bool Has(const StagedTile& of, int t) const {
+    return tile + t >= 0 && tile + t < (is_pinned ? of.pinned_tiles : of.ring_tiles);
+  }
   /// Whether all its keys exist and are seen.
   __device__ __forceinline__ bool IsSeen() const { return first >= from && first + kWideKeys - 1 <= to; }
 };
