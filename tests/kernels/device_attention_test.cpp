@@ -41,7 +41,7 @@ class NumberedAttention : public AttentionTest, public ::testing::WithParamInter
 class DeviceAttentionOfHeadSize : public NumberedAttention {};
 INSTANTIATE_TEST_SUITE_P(All, DeviceAttentionOfHeadSize,
                          ::testing::Combine(::testing::ValuesIn(DeviceNames()),
-                                            ::testing::Values(6, 16, 64, 80, 96, 128, 256)),
+                                            ::testing::Values(6, 16, 64, 80, 96, 128, 256, 512)),
                          NameOf);
 class DeviceAttentionBehindPins : public NumberedAttention {};
 INSTANTIATE_TEST_SUITE_P(All, DeviceAttentionBehindPins,

@@ -38,6 +38,13 @@ struct alignas(16) StagedTile {
   int32_t tiles() const { return pinned_tiles + ring_tiles; }
 };
 
+/// A block of the kernel for wide heads: some units of the keys of a tile.
+struct StagedSplit {
+  int32_t tile;  // -1: none
+  int32_t begin, end;
+};
+constexpr int kFixedSplitUnits = 16;  // units of keys of wide heads per split with a fixed order
+
 constexpr int kMaxSplits = 16;  // split-K over a tile's keys: CTAs of a cluster, or blocks with partial results
 
 struct AttentionPlan {
@@ -77,8 +84,10 @@ struct AttentionPlan {
   int32_t wgmma_queries = 0;  // queries per block if chunks are cut for LaunchWgmmaAttention
   // Queries per tile if all rows are cut for LaunchWideAttention, which takes `tiles` alone.
   int32_t wide_queries = 0;
-  // With wide_queries and a fixed order: units of keys per split, wherever a row's keys begin. 0: `splits` equal
-  // ones.
+  // With wide_queries, the `splits` blocks per tile of heads, and each tile's first one. Null with a fixed order: then
+  // a tile has at most `splits` of split_units units of keys, at multiples of these, wherever a row's keys begin.
+  const StagedSplit* wide_splits = nullptr;
+  const int32_t* first_splits = nullptr;  // [tile_count + 1]
   int32_t split_units = 0;
   // Every sequence has one row, whose key and value the attention kernel itself stores; LaunchStoreRows is not needed.
   int32_t stores = 0;

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <limits>
 #include <utility>
 
 #include "kernels/attention_checks.h"
-#include "kernels/cuda/tensor_map.h"
+#include "kernels/cuda/attention/wide/wide_blocks.h"
+#include "kernels/cuda/attention/wide/wide_staging.h"
 
 namespace ringside::cuda {
 namespace {
@@ -16,9 +16,6 @@ constexpr int64_t kTileQueries = 16;
 constexpr int64_t kChunkQueries = 128;
 // Least key tiles (of 16 keys) per split; with fewer, reducing the splits costs more than it saves.
 constexpr int64_t kMinSplitTiles = 8, kMinChunkSplitTiles = 32;
-
-// Of wide heads: key tiles per unit, and units per split with a fixed order.
-constexpr int64_t kWideUnitTiles = 4, kWideSplitUnits = 16;
 
 /// The largest divisor of the heads of a group whose queries fit in a tile of `queries`.
 int64_t TileHeads(int64_t group, int64_t queries) {
@@ -166,18 +163,6 @@ bool HasTraits(const AttentionArgs& args) {
          (args.seen == VisibleKeys::kPinned && !HasQueriesOnly(args));
 }
 
-/// The kernel for wide heads addresses the memory of all slabs in units.
-void CheckWideSlabs(const AttentionArgs& args, const DeviceMemory::Range& range) {
-  CHECK_LE(static_cast<int64_t>(range.bytes) / kWideUnitBytes * kWideUnitBoxes, int64_t{INT32_MAX});
-  for (const AttentionSegment& s : args.segments) {
-    for (const void* slab : {HistoryOf(s), static_cast<const void*>(s.slab)}) {
-      const auto* at = static_cast<const std::byte*>(slab);
-      CHECK(at >= range.begin && at < range.begin + range.bytes);
-      CHECK_EQ((at - range.begin) % kWideUnitBytes, 0);
-    }
-  }
-}
-
 /// Queries per block of the WGMMA kernel, from the longest chunk and the largest number of keys seen.
 int32_t WgmmaQueries(const AttentionArgs& args, const SeenWindow& window, int64_t tile_heads) {
   int64_t rows = 0, keys = 0;
@@ -188,32 +173,6 @@ int32_t WgmmaQueries(const AttentionArgs& args, const SeenWindow& window, int64_
     keys = std::max(keys, next <= s.pinned ? next : next - FirstSeen(s, s.rows - 1, window) + s.pinned);
   }
   return WgmmaAttentionQueries(args.shape.dtype, args.shape.Layer(args.layer).head_dim, rows * tile_heads, keys);
-}
-
-/// Queries per tile of the kernel for wide heads, or 0 if it does not apply.
-int32_t WideQueries(const Launcher& on, const AttentionArgs& args) {
-  const auto allows_vectors = [](const Tensor& x) {
-    return x.dtype != DType::kF32 && x.stride % 8 == 0 && reinterpret_cast<uintptr_t>(x.data) % 16 == 0;
-  };
-  const bool usual = args.seen == VisibleKeys::kBefore && args.heads > 0 && args.qkv.dtype == args.out.dtype;
-  if (args.query_weights != nullptr || args.query_scales != nullptr || args.scores.chunked) return 0;
-  if (!on.wgmma || !usual || HasTraits(args) || args.scores.window > 0) return 0;
-  if (!allows_vectors(args.qkv) || !allows_vectors(args.out)) return 0;
-  const KvShape& shape = args.shape;
-  if (shape.tile_bytes() % kWideUnitBytes != 0 || shape.TileOffset(args.layer, 0, 0) % kWideUnitBytes != 0) return 0;
-  return WideAttentionQueries(PlanOf(args, 1));
-}
-
-/// The most splits of a tile of wide heads with a fixed order, rounded to keep the number of distinct graphs small.
-int32_t FixedWideSplits(const CutRows& cut) {
-  constexpr int64_t kTiles = kWideUnitTiles * kWideSplitUnits;
-  int64_t most = 1;
-  for (const StagedTile& tile : cut.tiles) {
-    const int64_t pinned = (tile.pinned_tiles + kTiles - 1) / kTiles,
-                  end = (int64_t{tile.first_tile} + tile.ring_tiles + kTiles - 1) / kTiles;
-    most = std::max(most, pinned + (tile.ring_tiles > 0 ? end - tile.first_tile / kTiles : 0));
-  }
-  return static_cast<int32_t>(std::bit_ceil(static_cast<uint64_t>(most)));
 }
 
 int Resident(const Launcher& on, const AttentionPlan& plan, bool chunk, int splits) {
@@ -230,22 +189,6 @@ int32_t ChooseSplits(const Launcher& on, const AttentionPlan& plan, bool chunk, 
     splits /= 2;
   }
   return splits;
-}
-
-/// The number of splits with the shortest time: waves of blocks, each the time of its units and of about three more for
-/// its queries and sums. Rounds the number of keys to a power of two, which keeps the number of distinct graphs small.
-int32_t ChooseWideSplits(const Launcher& on, const AttentionPlan& plan, int64_t max_key_tiles) {
-  constexpr int64_t kFixedUnits = 3, kMaxPartialBytes = int64_t{96} << 20;
-  const int64_t items = std::max<int64_t>(int64_t{plan.tile_count} * (plan.heads / plan.tile_heads), 1);
-  const auto units = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(max_key_tiles / kWideUnitTiles + 1)));
-  int64_t best = 1, least = std::numeric_limits<int64_t>::max();
-  for (int64_t splits = 1; splits <= std::min<int64_t>(units, on.multiprocessors); ++splits) {
-    if (splits > 1 && items * splits * WidePartialBytes(plan) > kMaxPartialBytes) break;
-    const int64_t waves = (items * splits + on.multiprocessors - 1) / on.multiprocessors,
-                  time = waves * ((units + splits - 1) / splits + kFixedUnits);
-    if (time <= least) least = time, best = splits;
-  }
-  return static_cast<int32_t>(best);
 }
 
 /// Whether the blocks need more than one wave; then two half-size blocks share an SM.
@@ -327,8 +270,15 @@ AttentionPlan AttentionStaging::StageSegments(const AttentionArgs& args, const P
                angle_bytes = static_cast<size_t>(args.qkv.rows * plan.rotary / 2) * sizeof(float),
                scale_bytes = layers.query_scales != nullptr ? static_cast<size_t>(args.qkv.rows) * sizeof(float) : 0;
   const bool one_rotation = from.pinned_cos == from.own_cos && from.pinned_sin == from.own_sin;
-  const Staging::Place place =
-      recorder_->ReserveStaging(row_bytes + tile_bytes + (one_rotation ? 2 : 4) * angle_bytes + scale_bytes);
+  WideBlocks blocks;
+  if (wide && !fixed_order_) {
+    blocks = DivideWideTiles(recorder_->launcher().multiprocessors, plan.heads / plan.tile_heads,
+                             WidePartialBytes(plan), cut.tiles);
+  }
+  const size_t split_bytes = blocks.splits.size() * sizeof(StagedSplit),
+               first_bytes = blocks.first.size() * sizeof(int32_t);
+  const Staging::Place place = recorder_->ReserveStaging(row_bytes + tile_bytes + (one_rotation ? 2 : 4) * angle_bytes +
+                                                         scale_bytes + split_bytes + first_bytes);
   auto* host = static_cast<std::byte*>(place.host);
   auto* device = static_cast<std::byte*>(place.device);
   const auto put = [&](const void* data, size_t bytes, size_t room) {
@@ -355,10 +305,11 @@ AttentionPlan AttentionStaging::StageSegments(const AttentionArgs& args, const P
   const bool tiled = HasTiledAttention(plan);
   const bool stores = tiled && args.heads > 0 && args.seen != VisibleKeys::kPinned && plan.queries_only == 0;
   plan.stores = cut.single && stores ? 1 : 0;
-  if (wide) {
-    plan.split_units = fixed_order_ ? kWideSplitUnits : 0;
-    plan.splits =
-        fixed_order_ ? FixedWideSplits(cut) : ChooseWideSplits(recorder_->launcher(), plan, cut.max_key_tiles[0]);
+  if (wide && fixed_order_) plan.splits = MostFixedSplits(cut.tiles), plan.split_units = kFixedSplitUnits;
+  if (wide && !fixed_order_) {
+    plan.splits = static_cast<int32_t>(blocks.splits.size());
+    plan.wide_splits = static_cast<const StagedSplit*>(put(blocks.splits.data(), split_bytes, split_bytes));
+    plan.first_splits = static_cast<const int32_t*>(put(blocks.first.data(), first_bytes, first_bytes));
   }
   // Otherwise a fixed order excludes splits: their number depends on the other rows of the step.
   if (tiled && args.heads > 0 && !fixed_order_) {
@@ -386,7 +337,8 @@ AttentionPlan AttentionStaging::PlanFor(const AttentionArgs& args) {
       args.query_scales != nullptr && (fixed_order_ || !AreOnes(args)) ? args.query_scales : nullptr;
   const bool rotates = args.pairs != RopePairs::kNone && args.rotary > 0;
   const KvLayer sizes = args.shape.Layer(args.layer);
-  const int32_t wide_queries = WideQueries(recorder_->launcher(), args);
+  const AttentionPlan like = PlanOf(args, 1);
+  const int32_t wide_queries = AllowsWideAttention(recorder_->launcher(), args, like) ? WideAttentionQueries(like) : 0;
   const PlanKey wanted{
       .heads = args.heads,
       .sizes = sizes,

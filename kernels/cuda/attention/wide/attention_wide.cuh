@@ -1,6 +1,7 @@
 // Attention with heads of more than 256 dimensions on Hopper's tensor cores, for 16-bit caches, whose type the WGMMAs
-// use: multi-head latent attention (DeepSeek-V2, DeepSeek-AI 2024) in the absorbed form, where all heads share one key
-// of D dimensions whose first V are the value, and plain heads of 512 dimensions (Gemma 4).
+// use, and 8-bit ones, which are converted to float16: multi-head latent attention (DeepSeek-V2, DeepSeek-AI 2024) in
+// the absorbed form, where all heads share one key of D dimensions whose first V are the value, and plain heads of 512
+// dimensions (Gemma 4).
 //
 // A block takes up to 64 queries, rows times the heads that share their keys, and one split of their keys, in units of
 // 64 (as FlashMLA, DeepSeek-AI 2025). A producer warp group copies a unit's four tiles into pipeline stages, by TMA;
@@ -13,54 +14,74 @@
 // Splits write their sums to global memory; attention_wide_reduce.cu reduces them.
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/cuda/attention/wgmma_results.cuh"
 #include "kernels/cuda/attention/wgmma_softmax.cuh"
-#include "kernels/cuda/attention/wide/wide_keys.cuh"
+#include "kernels/cuda/attention/wide/wide_convert.cuh"
 #include "kernels/cuda/attention/wide/wide_products.cuh"
 #include "kernels/cuda/launch.cuh"
 
 namespace ringside::cuda {
 
-/// Stores eight dimensions of a query from d on as one 16-byte unit of the left operand.
+/// Eight dimensions of a query as 16 bytes of the left operand; saturates.
 template <class P>
-__device__ __forceinline__ void StoreQueryUnit(unsigned char* boxes, int m, int d, const float (&x)[8]) {
+__device__ __forceinline__ uint4 PackEight(const float (&x)[8]) {
   uint32_t words[4];
 #pragma unroll
-  for (int i = 0; i < 4; ++i) words[i] = Pack(x[2 * i], x[2 * i + 1], P());
-  *reinterpret_cast<uint4*>(boxes + d / 64 * kWideBox + InBox(m, d % 64 / 8)) =
-      uint4{words[0], words[1], words[2], words[3]};
+  for (int i = 0; i < 4; ++i) {
+    words[i] = Pack(ToFloat(FromFloat<P>(x[2 * i])), ToFloat(FromFloat<P>(x[2 * i + 1])), P());
+  }
+  return {words[0], words[1], words[2], words[3]};
 }
 
-/// Consumers write the queries, rotated for the ring or the pinned keys, as left operands. `all`: also the dimensions
-/// that do not rotate. Queries past the last are zeros.
+/// Consumers write the queries, rotated for the ring or the pinned keys, as left operands, in units of eight
+/// dimensions. `all`: also the units that do not rotate. Queries past the last are zeros.
 template <class Q, class P, class S>
 __device__ __forceinline__ void LoadWideQueries(const AttentionPlan& a, const StagedTile& tile, int first_head,
                                                 bool is_pinned, bool all, unsigned char* boxes) {
   constexpr int kUnits = S::kDim / 8;
   const Q* x = static_cast<const Q*>(a.qkv.data);
+  const int queries = tile.rows * a.tile_heads, first = a.first_rotary / 8;
+  const int rotating = a.rotary == 0 ? 0 : (a.first_rotary + a.rotary + 7) / 8 - first;
+  const auto query_at = [&](int m) {
+    const int row = RowOfQuery(a, m);
+    return QueryAt(a, tile.row + row, first_head + m - row * a.tile_heads);
+  };
+  const auto store = [&](int m, int unit, uint4 eight) {
+    *reinterpret_cast<uint4*>(boxes + unit / 8 * kWideBox + InBox(m, unit % 8)) = eight;
+  };
+  if (all) {
+#pragma unroll 6
+    for (int i = threadIdx.x; i < kWideQueries * kUnits; i += S::kConsumers) {
+      const int m = i / kUnits, unit = i % kUnits;
+      if (unit >= first && unit < first + rotating) continue;
+      uint4 eight = {0, 0, 0, 0};
+      if (m < queries) {
+        const Q* from = x + query_at(m) + unit * 8;
+        if constexpr (std::is_same_v<Q, P>) {
+          eight = *reinterpret_cast<const uint4*>(from);
+        } else {
+          eight = PackEight<P>(LoadVec8(from).x);
+        }
+      }
+      store(m, unit, eight);
+    }
+  }
   const float* cosines = is_pinned ? a.pinned_cos : a.own_cos;
   const float* sines = is_pinned ? a.pinned_sin : a.own_sin;
-  const int queries = tile.rows * a.tile_heads, rotated_end = a.first_rotary + a.rotary;
 #pragma unroll 2
-  for (int i = threadIdx.x; i < kWideQueries * kUnits; i += S::kConsumers) {
-    const int m = i / kUnits, d = i % kUnits * 8, row = RowOfQuery(a, m);
-    const bool rotates = d + 8 > a.first_rotary && d < rotated_end;
-    if (!all && !rotates) continue;
+  for (int i = threadIdx.x; i < kWideQueries * rotating; i += S::kConsumers) {
+    const int m = i / rotating, unit = first + i - m * rotating;
     float values[8] = {};
     if (m < queries) {
-      const int64_t at = QueryAt(a, tile.row + row, first_head + m - row * a.tile_heads);
-      if (rotates) {
+      const int64_t at = query_at(m);
 #pragma unroll
-        for (int e = 0; e < 8; ++e) values[e] = RotatedElement(a, x, at, d + e, cosines, sines, tile.row + row);
-      } else {
-        const Vec8 own = LoadVec8(x + at + d);
-#pragma unroll
-        for (int e = 0; e < 8; ++e) values[e] = own.x[e];
+      for (int e = 0; e < 8; ++e) {
+        values[e] = RotatedElement(a, x, at, unit * 8 + e, cosines, sines, tile.row + RowOfQuery(a, m));
       }
-#pragma unroll
-      for (int e = 0; e < 8; ++e) values[e] = ToFloat(FromFloat<P>(values[e]));  // saturates
     }
-    StoreQueryUnit<P>(boxes, m, d, values);
+    store(m, unit, PackEight<P>(values));
   }
 }
 
@@ -256,9 +277,8 @@ __device__ __forceinline__ void StoreWideResults(const AttentionPlan& a, const S
 
 /// Stores the sums, running maxima and sums of probabilities of one split.
 template <class S>
-__device__ __forceinline__ void StoreWidePartial(const AttentionPlan& a, int queries, const WideSums<S>& state,
-                                                 int group, int m, int lane) {
-  float* partial = WidePartialAt<S::kValueDim>(a, blockIdx.z, blockIdx.y, gridDim.y, blockIdx.x, gridDim.x);
+__device__ __forceinline__ void StoreWidePartial(float* partial, int queries, const WideSums<S>& state, int group,
+                                                 int m, int lane) {
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     if (m + 8 * h >= queries) continue;
@@ -275,27 +295,39 @@ __device__ __forceinline__ void StoreWidePartial(const AttentionPlan& a, int que
   }
 }
 
-/// Blocks: [split, head tile, tile from `first_tile` on].
-template <class Q, class P, class S>
+/// Blocks: [listed split, head tile], or with a fixed order [split, head tile, tile from `first_tile` on].
+template <class Q, class C, class S>
 __global__ void __launch_bounds__(S::kThreads, 1)
     WideAttentionKernel(AttentionPlan a, int first_tile, const __grid_constant__ KeyMaps maps) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  constexpr bool kWidens = sizeof(C) == 1;
+  constexpr int kProducerRegisters = kWidens ? 56 : 40;
+  using P = std::conditional_t<kWidens, __half, C>;
   extern __shared__ __align__(16) unsigned char bytes[];
   const WideShared<S> shared(bytes);
   if (threadIdx.x == 0) shared.Init();
-  if (threadIdx.x == 32) PrefetchMap(maps.keys), PrefetchMap(maps.values);
+  if (!kWidens && threadIdx.x == 32) PrefetchMap(maps.keys), PrefetchMap(maps.values);
   __syncthreads();
   BeginDependentKernel();
 
   const int warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
-  const StagedTile tile = a.tiles[first_tile + blockIdx.z];
+  const bool fixed = a.wide_splits == nullptr;
+  StagedSplit split = fixed ? StagedSplit{first_tile + static_cast<int>(blockIdx.z), 0, 0} : a.wide_splits[blockIdx.x];
+  if (split.tile < 0) return;
+  const StagedTile tile = a.tiles[split.tile];
   const WideUnits units(tile);
-  const auto [begin, end] = WideSplits(a, tile, units, gridDim.x).UnitsOf(units, blockIdx.x);
+  if (fixed) split = FixedSplits(a, tile, units).At(units, split.tile, blockIdx.x);
+  if (split.tile < 0) return;
+  const int begin = split.begin, end = split.end;
   if (warp >= S::kConsumerWarps) {
-    DecreaseRegisters<S::kProducerRegisters>();
-    return FetchWideUnits<S>(a, tile, units, begin, end, shared, maps, warp - S::kConsumerWarps, lane);
+    DecreaseRegisters<kProducerRegisters>();
+    if constexpr (kWidens) {
+      return WidenUnits<S>(a, tile, units, begin, end, shared, warp - S::kConsumerWarps, lane);
+    } else {
+      return FetchWideUnits<S>(a, tile, units, begin, end, shared, maps, warp - S::kConsumerWarps, lane);
+    }
   }
-  IncreaseRegisters<S::kConsumerRegisters>();
+  IncreaseRegisters<S::template kConsumerRegisters<kProducerRegisters>>();
   const int group = warp / 4, m = warp % 4 * 16 + lane / 4;  // the thread's first query
   const int first_head = static_cast<int>(blockIdx.y) * a.tile_heads;
   WideSums<S> state;
@@ -314,24 +346,30 @@ __global__ void __launch_bounds__(S::kThreads, 1)
                           LimitsAt(a, tile, m, is_pinned), group, m, lane, state);
   }
   AddGroupSums<S>(shared, group, m, lane, state);
-  if (HasWidePartials(a, gridDim.x)) {
-    return StoreWidePartial<S>(a, tile.rows * a.tile_heads, state, group, m, lane);
+  if (!fixed && ListedSplits(a, split.tile) == 1) {
+    return StoreWideResults<Q, S>(a, tile, first_head, state, group, m, lane);
   }
-  StoreWideResults<Q, S>(a, tile, first_head, state, group, m, lane);
+  const WidePartials<S::kValueDim> partials(a, split.tile, blockIdx.z, blockIdx.y, gridDim.y);
+  const int number = static_cast<int>(blockIdx.x) - (fixed ? 0 : a.first_splits[split.tile]);
+  StoreWidePartial<S>(partials.first + number * partials.stride, tile.rows * a.tile_heads, state, group, m, lane);
 #endif
 }
 
-/// Launches `splits` blocks per tile and head tile for tiles [first, first + count).
-template <class P>
-void LaunchWideOfType(const Launcher& on, const AttentionPlan& plan, int splits, int first, int64_t count) {
-  const KeyMaps maps{MapWideKeys(plan.memory, plan.memory_bytes, plan.head_dim),
-                     MapWideValues(plan.memory, plan.memory_bytes, plan.head_dim)};
+/// Launches all listed splits; or with a fixed order those of tiles [first, first + count).
+template <class C>
+void LaunchWideOfType(const Launcher& on, const AttentionPlan& plan, int first, int64_t count) {
+  KeyMaps maps = {};
+  if (sizeof(C) > 1) {  // 8-bit caches are not copied by TMA
+    maps = {MapWideKeys(plan.memory, plan.memory_bytes, plan.head_dim),
+            MapWideValues(plan.memory, plan.memory_bytes, plan.head_dim)};
+  }
   const auto launch = [&](auto shape) {
     using S = decltype(shape);
     Launch(
         on,
-        plan.qkv.dtype == DType::kBF16 ? WideAttentionKernel<__nv_bfloat16, P, S> : WideAttentionKernel<__half, P, S>,
-        Grid(splits, plan.heads / plan.tile_heads, count), S::kThreads, S::kBytes, plan, first, maps);
+        plan.qkv.dtype == DType::kBF16 ? WideAttentionKernel<__nv_bfloat16, C, S> : WideAttentionKernel<__half, C, S>,
+        Grid(plan.splits, plan.heads / plan.tile_heads, plan.wide_splits != nullptr ? 1 : count), S::kThreads,
+        S::kBytes, plan, first, maps);
   };
   plan.latent == 0       ? launch(WideShape<512, 512, false>())
   : plan.head_dim == 576 ? launch(WideShape<576, 512, true>())

@@ -3,8 +3,8 @@
 
 namespace ringside::cuda {
 
-void LaunchWideBf16(const Launcher& on, const AttentionPlan& plan, int splits, int first, int64_t count) {
-  LaunchWideOfType<__nv_bfloat16>(on, plan, splits, first, count);
+void LaunchWideBf16(const Launcher& on, const AttentionPlan& plan, int first, int64_t count) {
+  LaunchWideOfType<__nv_bfloat16>(on, plan, first, count);
 }
 
 }  // namespace ringside::cuda

@@ -3,8 +3,8 @@
 
 namespace ringside::cuda {
 
-void LaunchWideF16(const Launcher& on, const AttentionPlan& plan, int splits, int first, int64_t count) {
-  LaunchWideOfType<__half>(on, plan, splits, first, count);
+void LaunchWideF16(const Launcher& on, const AttentionPlan& plan, int first, int64_t count) {
+  LaunchWideOfType<__half>(on, plan, first, count);
 }
 
 }  // namespace ringside::cuda

@@ -8,10 +8,9 @@
 
 namespace ringside::cuda {
 
-void LaunchWideF16(const Launcher& on, const AttentionPlan& plan, int splits, int first,
-                   int64_t count);  // attention_wide_f16.cu
-void LaunchWideBf16(const Launcher& on, const AttentionPlan& plan, int splits, int first,
-                    int64_t count);  // attention_wide_bf16.cu
+void LaunchWideF16(const Launcher& on, const AttentionPlan& plan, int first, int64_t count);   // attention_wide_f16.cu
+void LaunchWideBf16(const Launcher& on, const AttentionPlan& plan, int first, int64_t count);  // attention_wide_bf16.cu
+void LaunchWideF8(const Launcher& on, const AttentionPlan& plan, int first, int64_t count);    // attention_wide_f8.cu
 
 namespace {
 
@@ -49,30 +48,37 @@ __device__ __forceinline__ void AddSplits(const float* sums, const float* stats,
 
 /// Blocks: [query and 128 dimensions, head tile, tile from `first_tile` on].
 template <int kValues>
-__global__ void __launch_bounds__(kBlockThreads) ReduceWideKernel(AttentionPlan a, int first_tile, int blocks) {
+__global__ void __launch_bounds__(kBlockThreads) ReduceWideKernel(AttentionPlan a, int first_tile) {
   __shared__ float sums[kWarps][kDims], totals[kWarps], maxima[kWarps];
   BeginDependentKernel();
   constexpr int kSlices = kValues / kDims;
   const int m = blockIdx.x / kSlices, d = blockIdx.x % kSlices * kDims, warp = threadIdx.x / 32,
             lane = threadIdx.x % 32;
-  const StagedTile tile = a.tiles[first_tile + blockIdx.z];
+  const int t = first_tile + static_cast<int>(blockIdx.z);
+  const StagedTile tile = a.tiles[t];
   if (m >= tile.rows * a.tile_heads) return;
-  const WideSplits splits(a, tile, WideUnits(tile), blocks);
-  constexpr int64_t kStride = kWideQueries * (kValues + 2);
-  const float* partial = WidePartialAt<kValues>(a, blockIdx.z, blockIdx.y, gridDim.y, 0, blocks);
-  const float* stats = partial + kWideQueries * kValues + 2 * m;
+  int pinned = 0, first_ring = 0, count = 0;
+  if (a.wide_splits == nullptr) {
+    const FixedSplits splits(a, tile, WideUnits(tile));
+    pinned = splits.pinned, first_ring = splits.first_ring, count = splits.count;
+  } else {
+    count = ListedSplits(a, t);
+    if (count == 1) return;  // its block has stored the results
+  }
+  const WidePartials<kValues> partials(a, t, blockIdx.z, blockIdx.y, gridDim.y);
+  const float* stats = partials.first + kWideQueries * kValues + 2 * m;
   float max_score = -INFINITY;
-  for (int p = threadIdx.x; p < splits.count; p += kBlockThreads) max_score = fmaxf(max_score, stats[p * kStride]);
+  for (int p = threadIdx.x; p < count; p += kBlockThreads) max_score = fmaxf(max_score, stats[p * partials.stride]);
   for (int step = 16; step > 0; step /= 2) max_score = fmaxf(max_score, __shfl_xor_sync(0xffffffffu, max_score, step));
   if (lane == 0) maxima[warp] = max_score;
   __syncthreads();
 #pragma unroll
   for (int w = 0; w < kWarps; ++w) max_score = fmaxf(max_score, maxima[w]);
   SplitsSum own;
-  const float* values = partial + m * kValues + d + lane * 4;
-  AddSplits(values, stats, kStride, warp, splits.pinned, max_score, &own);
-  const int first = splits.pinned + (warp + kWarps - splits.first_ring % kWarps) % kWarps;
-  AddSplits(values, stats, kStride, first, splits.count, max_score, &own);
+  const float* values = partials.first + m * kValues + d + lane * 4;
+  AddSplits(values, stats, partials.stride, warp, pinned, max_score, &own);
+  const int first = pinned + (warp + kWarps - first_ring % kWarps) % kWarps;
+  AddSplits(values, stats, partials.stride, first, count, max_score, &own);
   *reinterpret_cast<float4*>(sums[warp] + lane * 4) = own.sum;
   if (lane == 0) totals[warp] = own.total;
   __syncthreads();
@@ -93,7 +99,7 @@ int32_t WideAttentionQueries(const AttentionPlan& plan) {
   const bool latent =
       (plan.head_dim == 576 && plan.value_dim == 512) || (plan.head_dim == 320 && plan.value_dim == 256);
   const bool size = plan.latent != 0 ? latent && plan.kv_heads == 1 : plan.head_dim == 512;
-  const bool type = plan.cache == DType::kF16 || plan.cache == DType::kBF16;
+  const bool type = plan.cache == DType::kF16 || plan.cache == DType::kBF16 || plan.cache == DType::kF8E4M3;
   return size && type ? kWideQueries : 0;
 }
 
@@ -102,18 +108,20 @@ int64_t WidePartialBytes(const AttentionPlan& plan) {
 }
 
 void LaunchWideAttention(const Launcher& on, const AttentionPlan& plan, int64_t partial_bytes) {
-  const int splits = plan.splits, head_tiles = plan.heads / plan.tile_heads;
-  const bool partial = plan.split_units > 0 || splits > 1;
-  const int64_t tile_bytes = WidePartialBytes(plan) * splits * head_tiles;
-  const int64_t at_once = partial ? partial_bytes / tile_bytes : plan.tile_count;
+  const bool fixed = plan.wide_splits == nullptr;
+  const int head_tiles = plan.heads / plan.tile_heads;
+  // With a fixed order, as many tiles at once as there is room for their splits.
+  const int64_t at_once = fixed ? partial_bytes / (WidePartialBytes(plan) * plan.splits * head_tiles) : plan.tile_count;
   CHECK_GT(at_once, 0);
   for (int first = 0; first < plan.tile_count; first += static_cast<int>(at_once)) {
     const int64_t count = std::min<int64_t>(at_once, plan.tile_count - first);
-    plan.cache == DType::kF16 ? LaunchWideF16(on, plan, splits, first, count)
-                              : LaunchWideBf16(on, plan, splits, first, count);
-    if (!partial) continue;
+    const auto launch = plan.cache == DType::kF16    ? LaunchWideF16
+                        : plan.cache == DType::kBF16 ? LaunchWideBf16
+                                                     : LaunchWideF8;
+    launch(on, plan, first, count);
+    if (!fixed && plan.splits <= plan.tile_count) continue;
     Launch(on, plan.value_dim == 512 ? ReduceWideKernel<512> : ReduceWideKernel<256>,
-           Grid(kWideQueries * (plan.value_dim / kDims), head_tiles, count), kBlockThreads, 0, plan, first, splits);
+           Grid(kWideQueries * (plan.value_dim / kDims), head_tiles, count), kBlockThreads, 0, plan, first);
   }
 }
 

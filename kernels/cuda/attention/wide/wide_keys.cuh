@@ -17,7 +17,9 @@ struct WideShape {
   static constexpr int kStages = !kLatent ? 1 : D > 320 ? 2 : 4;
   static constexpr int kConsumerWarps = 8, kProducerWarps = kWideTiles;  // a producer warp copies one tile of a unit
   static constexpr int kConsumers = 32 * kConsumerWarps, kThreads = kConsumers + 32 * kProducerWarps;
-  static constexpr int kProducerRegisters = 40, kConsumerRegisters = (65536 / kThreads / 8 * 8 * 3 - 40) / 2 / 8 * 8;
+  // Registers per thread: producers keep kFetcher and consumers take the rest.
+  template <int kFetcher>
+  static constexpr int kConsumerRegisters = (65536 / kThreads / 8 * 8 * 3 - kFetcher) / 2 / 8 * 8;
   static constexpr int kQueryBytes = D / 64 * kWideBox;
   static constexpr int kKeyBytes = 64 * D * 2, kStage = kKeyBytes + (kLatent ? 0 : 64 * V * 2);
   static constexpr int kGroupValues = V / 2, kParts = kGroupValues / 128;  // of a consumer group; of one WGMMA each
@@ -87,23 +89,38 @@ __device__ __forceinline__ void FetchRows(int at, uint32_t to, const CUtensorMap
     CopyTileBox(to + box * kWideBox, map, at * kWideUnitBoxes + box, 0, barrier);
 }
 
+/// The addresses of a row tile's key tiles, for the block's key head.
+struct WideTiles {
+  const AttentionPlan& a;
+  const StagedTile& tile;
+  const char *history, *own;
+
+  __device__ __forceinline__ WideTiles(const AttentionPlan& plan, const StagedTile& of) : a(plan), tile(of) {
+    const int kv_head = static_cast<int>(blockIdx.y) / a.tiles_of_group;
+    history = TileAddress(a, const_cast<void*>(tile.history), 0, kv_head);
+    own = TileAddress(a, tile.slab, 0, kv_head);
+  }
+  /// A unit's t-th tile; the first of all if it does not exist.
+  __device__ __forceinline__ const char* At(const WideUnit& unit, int t) const {
+    const int i = unit.tile + t;
+    if (!unit.Has(tile, t)) return history;
+    return !unit.is_pinned && i >= tile.own ? own + OwnTile(a, tile, i) * a.tile_bytes
+                                            : KeyTile(a, tile, history, unit.is_pinned, i);
+  }
+};
+
 /// Producer loop of a warp: copies tile `warp` of each of the block's units.
 template <class S>
 __device__ __forceinline__ void FetchWideUnits(const AttentionPlan& a, const StagedTile& tile, const WideUnits& units,
                                                int begin, int end, const WideShared<S>& shared, const KeyMaps& maps,
                                                int warp, int lane) {
   constexpr int kRows = S::kLatent ? 0 : 1, kRowDims = S::kLatent ? S::kDim : S::kValueDim;  // the half stored by rows
-  const int kv_head = static_cast<int>(blockIdx.y) / a.tiles_of_group;
-  const char* history = TileAddress(a, const_cast<void*>(tile.history), 0, kv_head);
-  const char* own_tiles = TileAddress(a, tile.slab, 0, kv_head);
+  const WideTiles tiles(a, tile);
   for (int n = 0; n < end - begin; ++n) {
     const WideUnit unit = units.At(tile, begin + n);
-    const int of = unit.tile + warp,
-              first = unit.first + warp * 16;  // tile among those of its kind; its first position
-    const bool exists = of >= 0 && of < (unit.is_pinned ? tile.pinned_tiles : tile.ring_tiles);
-    const char* from = !exists                             ? history
-                       : !unit.is_pinned && of >= tile.own ? own_tiles + OwnTile(a, tile, of) * a.tile_bytes
-                                                           : KeyTile(a, tile, history, unit.is_pinned, of);
+    const int first = unit.first + warp * 16;  // position of the tile's first key
+    const bool exists = unit.Has(tile, warp);
+    const char* from = tiles.At(unit, warp);
     const auto at = static_cast<int>((from - static_cast<const char*>(a.memory)) / kWideUnitBytes);
     if constexpr (!S::kLatent) {  // keys of a tile that does not exist are masked
       shared.AwaitEmpty(n, 0);
