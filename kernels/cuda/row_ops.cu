@@ -3,6 +3,7 @@
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/row_op.h"
+#include "kernels/cuda/row_sums.h"
 
 namespace ringside::cuda {
 namespace {
@@ -127,6 +128,26 @@ __global__ void __launch_bounds__(kBlockThreads) ElementsKernel(Tensor y, Body b
   part.Store(y, blockIdx.y, c);
 }
 
+template <int kCount>
+__global__ void __launch_bounds__(kBlockThreads) SumRowsKernel(const __grid_constant__ RowSums all) {
+  BeginDependentKernel();
+  const RowSums::Sum& sum = all.sums[blockIdx.z];
+  const int64_t c = (static_cast<int64_t>(blockIdx.x) * kBlockThreads + threadIdx.x) * kCount, row = blockIdx.y;
+  if (c >= sum.y.cols) return;
+  RowPart<kCount> y = RowPart<kCount>::Load(sum.y, row, c);
+#pragma unroll 1
+  for (int i = 0; i < sum.count; ++i) {
+    const SumTerm& term = sum.terms[i];
+    const Tensor& factors = term.factors;
+    const float factor =
+        factors.data != nullptr ? LoadElement(factors.data, factors.dtype, row * factors.stride) : 1.0f;
+    const RowPart<kCount> x = RowPart<kCount>::Load(term.x, row, c);
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) y.v[j] += factor * x.v[j];
+  }
+  y.Store(sum.y, row, c);
+}
+
 /// Calls body(part, column) for a block's parts of a row.
 template <int kCount, class Body>
 __device__ __forceinline__ void ForEachPart(const Tensor& x, int64_t row, const Body& body) {
@@ -209,6 +230,19 @@ void LaunchSparsify(const Launcher& on, const Tensor&, const Tensor& y, const Ro
 }
 
 }  // namespace
+
+void LaunchRowSums(const Launcher& on, const RowSums& sums) {
+  bool eights = true;
+  for (int i = 0; i < sums.count; ++i) {
+    const RowSums::Sum& sum = sums.sums[i];
+    eights = eights && AllowsEights(sum.y);
+    for (int j = 0; j < sum.count; ++j) eights = eights && AllowsEights(sum.terms[j].x);
+  }
+  const Tensor& y = sums.sums[0].y;
+  dim3 grid = ElementGrid(y.rows, eights ? y.cols / 8 : y.cols);
+  grid.z = static_cast<unsigned>(sums.count);
+  Launch(on, eights ? SumRowsKernel<8> : SumRowsKernel<1>, grid, kBlockThreads, 0, sums);
+}
 
 void LaunchRowOp(const Launcher& on, const Tensor& x, const Tensor& y, const RowOp& op) {
   using LaunchFunction = void (*)(const Launcher&, const Tensor&, const Tensor&, const RowOp&);

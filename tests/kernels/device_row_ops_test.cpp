@@ -172,6 +172,37 @@ TEST_P(DeviceRowOps, AddsActivationsToTheStream) {
   }
 }
 
+// Consecutive sums may be computed together.
+TEST_P(DeviceRowOps, StreamsAreMixed) {
+  for (const int64_t cols : {24, 37}) {
+    const Layout parts{DType::kF32, 4 * cols, 0}, weights{DType::kF32, 16, 3}, one{type_, cols, 5};
+    const std::vector<float> x = Values(parts, 1), y = Values(parts, 2), w = Values(weights, 3), z = Values(one, 4);
+    const DeviceMatrix from = Place(parts, x), to = Place(parts, y), factors = Place(weights, w), other = Place(one, z);
+    for (int64_t i = 0; i < 4; ++i) {
+      for (int64_t j = 0; j < 4; ++j) {
+        backend_->AddScaledRows(from.tensor().Columns(j * cols, cols), factors.tensor().Columns(4 * i + j, 1),
+                                to.tensor().Columns(i * cols, cols));
+      }
+    }
+    backend_->Add(other.tensor(), to.tensor().Columns(cols, cols));
+    backend_->Add(to.tensor().Columns(cols, cols), to.tensor().Columns(0, cols));
+    const auto mixed = [&](int64_t row, int64_t i, int64_t c) {
+      double sum = y[At(row, 4 * cols, i * cols + c)];
+      for (int64_t j = 0; j < 4; ++j) sum += double{w[At(row, 16, 4 * i + j)]} * x[At(row, 4 * cols, j * cols + c)];
+      return i == 1 ? sum + z[At(row, cols, c)] : sum;
+    };
+    const std::vector<float> got = to.Get();
+    for (int64_t row = 0; row < kRows; ++row) {
+      for (int64_t i = 0; i < 4; ++i) {
+        for (int64_t c = 0; c < cols; ++c) {
+          const double want = mixed(row, i, c) + (i == 0 ? mixed(row, 1, c) : 0);
+          ASSERT_NEAR(got[At(row, 4 * cols, i * cols + c)], want, 1e-4) << row << ", stream " << i << ", column " << c;
+        }
+      }
+    }
+  }
+}
+
 // A head norm and the gate after it may be computed together.
 TEST_P(DeviceRowOps, HeadNormsThenGates) {
   for (const auto& [heads, d] : {std::pair<int64_t, int64_t>{3, 16}, {4, 128}, {2, 22}, {2, 640}}) {

@@ -8,6 +8,7 @@
 #include "kernels/cuda/linear/w8_layout.h"
 #include "kernels/cuda/steps/linear_request.h"
 #include "kernels/cuda/steps/neighbours.h"
+#include "kernels/cuda/steps/sum_fusion.h"
 
 namespace ringside::cuda {
 namespace {
@@ -144,11 +145,8 @@ size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
       RunExperts(op);
       return 1;
     case OpKind::kRowOp:
-      LaunchRowOp(on_, op.x, op.y, op.row_op);
-      return 1;
     case OpKind::kAdd:
-      LaunchAdd(on_, op.x, op.y);
-      return 1;
+      return RunRowOp(ops);
     case OpKind::kSoftCap:
       LaunchSoftCap(on_, op.x, op.scale);
       return 1;
@@ -192,6 +190,17 @@ size_t StepRunner::AllReduceAdd(std::span<const StepOp> ops) {
     return 2;
   }
   exchange_->AllReduceAdd(on_, op.x, op.y);
+  return 1;
+}
+
+size_t StepRunner::RunRowOp(std::span<const StepOp> ops) {
+  const StepOp& op = ops.front();
+  RowSums sums;
+  if (const size_t count = CollectSums(ops, &sums); count > 1) {
+    LaunchRowSums(on_, sums);
+    return count;
+  }
+  op.kind == OpKind::kAdd ? LaunchAdd(on_, op.x, op.y) : LaunchRowOp(on_, op.x, op.y, op.row_op);
   return 1;
 }
 

@@ -40,6 +40,8 @@ class StepRunner {
   size_t RunFirst(std::span<const StepOp> ops);
   /// As RunFirst for an all-reduce, fused with the norm after it.
   size_t AllReduceAdd(std::span<const StepOp> ops);
+  /// As RunFirst for an operation of rows, or several sums of rows in one launch.
+  size_t RunRowOp(std::span<const StepOp> ops);
   /// As RunFirst for head norms: those of queries and keys in one launch, or with the gate of their results.
   size_t NormHeads(std::span<const StepOp> ops);
   /// The plan of ops[linear], a linear layer; if `linear` is 1, ops[0] is a norm that may be fused.
