@@ -8,6 +8,15 @@
 
 namespace ringside::cuda {
 
+/// The elements of a pair (u, v) after a rotation. Only one of the products is rounded, the same in every kernel: keys
+/// have the same bits whichever kernel stores them.
+__device__ __forceinline__ float RotatedFirst(float u, float v, float cosine, float sine) {
+  return fmaf(u, cosine, -__fmul_rn(v, sine));
+}
+__device__ __forceinline__ float RotatedSecond(float u, float v, float cosine, float sine) {
+  return fmaf(u, sine, __fmul_rn(v, cosine));
+}
+
 /// Element d of a head (x[at] ... x[at + head_dim - 1]) rotated by the row's angles (Su et al. 2021). Branch-free, so
 /// that many of these loads are in flight together.
 template <class Q>
@@ -20,7 +29,7 @@ __device__ __forceinline__ float RotatedElement(const AttentionPlan& a, const Q*
   const int other = !rotates ? i : a.adjacent_pairs ? i ^ 1 : second ? i - half : i + half;
   const float own = ToFloat(x[at + d]), partner = ToFloat(x[at + a.first_rotary + other]);
   const float cosine = rotates ? cosines[row * half + pair] : 1.0f, sine = rotates ? sines[row * half + pair] : 0.0f;
-  return second ? partner * sine + own * cosine : own * cosine - partner * sine;
+  return second ? RotatedSecond(partner, own, cosine, sine) : RotatedFirst(own, partner, cosine, sine);
 }
 
 /// The factor of a row's scores.
@@ -70,13 +79,13 @@ __device__ __forceinline__ float2 Rotated(const AttentionPlan& a, float u, float
   const int half = a.rotary / 2;
   const float cosine = pair < half ? cosines[row * half + pair] : 1.0f,
               sine = pair < half ? sines[row * half + pair] : 0;
-  return float2{u * cosine - v * sine, u * sine + v * cosine};
+  return float2{RotatedFirst(u, v, cosine, sine), RotatedSecond(u, v, cosine, sine)};
 }
 
 /// Rotates a pair in place.
 __device__ __forceinline__ void Rotate(float& u, float& v, float cosine, float sine) {
   const float w = u;
-  u = w * cosine - v * sine, v = w * sine + v * cosine;
+  u = RotatedFirst(w, v, cosine, sine), v = RotatedSecond(w, v, cosine, sine);
 }
 
 /// Two adjacent pairs of a head, 2 task and 2 task + 1, with the cosines and sines of their angles. Few loads per
@@ -122,8 +131,8 @@ __device__ __forceinline__ void RotateQuad(const AttentionPlan& a, const RotaryQ
   for (int i = 0; i < 2; ++i) {
     const float u = pairs.u[i] * scale, v = pairs.v[i] * scale;
     const int first = halves ? 2 * task + i : 4 * task + 2 * i;
-    emit(first, u * cosine[i] - v * sine[i]);
-    emit(halves ? first + a.head_dim / 2 : first + 1, u * sine[i] + v * cosine[i]);
+    emit(first, RotatedFirst(u, v, cosine[i], sine[i]));
+    emit(halves ? first + a.head_dim / 2 : first + 1, RotatedSecond(u, v, cosine[i], sine[i]));
   }
 }
 

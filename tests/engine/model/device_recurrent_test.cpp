@@ -17,6 +17,7 @@ class DeviceRecurrentModel : public ::testing::TestWithParam<const char*> {
  protected:
   /// Skips the test without the device, or if it lacks another operation of the family.
   void Load(const std::string& device) {
+    model_.reset();  // before its backend
     backend_ = testing::MakeDevice(device);
     if (backend_ == nullptr) GTEST_SKIP() << "no " << device << " here";
     auto model = Model::Load(FamilyFolder(GetParam()), *backend_);
