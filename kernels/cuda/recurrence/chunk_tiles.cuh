@@ -83,6 +83,11 @@ __device__ __forceinline__ float4 LoadMixed(const RecurrencePlan& a, int first_r
                                           static_cast<int64_t>(first_row + row) * a.mixed.stride + channel);
 }
 
+__device__ __forceinline__ float4 ExpOfDifference(float4 x, float4 y) {
+  return {__expf(x.x - y.x), __expf(x.y - y.y), __expf(x.z - y.z), __expf(x.w - y.w)};
+}
+__device__ __forceinline__ float4 Multiply(float4 x, float4 y) { return {x.x * y.x, x.y * y.y, x.z * y.z, x.w * y.w}; }
+
 /// Stores a row's elements [4 i, 4 i + 4) in both parts of a tile.
 template <int kCols>
 __device__ __forceinline__ void StoreSplit(char* high, char* low, int row, int i, float4 x) {
