@@ -86,19 +86,15 @@ __global__ void __launch_bounds__(kWeightThreads)
   const int chunk = chunks.first + static_cast<int>(blockIdx.x), head = static_cast<int>(blockIdx.y);
   BeginDependentKernel();
   const StagedState s = a.runs[blockIdx.z];
-  if (chunk * kStateChunk >= s.rows) return;
-  const int row = s.first_row + chunk * kStateChunk, rows = RowsOfChunk(s, chunk), key_head = KeyHeadOf(a, head);
+  if (chunk >= ChunksOf(s)) return;
+  const ChunkRows rows = RowsOfChunk(a, s, chunk);
   for (int i = threadIdx.x; i < kStateChunk * kKeys / 4; i += kWeightThreads) {
-    const int r = i / (kKeys / 4), c = i % (kKeys / 4), channel = key_head * kKeys + 4 * c;
-    At(shared, 0, r, c) = LoadMixed(a, row, r, rows, a.key_channel + channel);
-    At(shared, 1, r, c) = LoadMixed(a, row, r, rows, a.query_channel + channel);
-    At(shared, 2, r, c) = LoadMixed(a, row, min(r, rows - 1), rows, a.channels + channel);
+    const int r = i / (kKeys / 4), c = i % (kKeys / 4), channel = KeyHeadOf(a, head) * kKeys + 4 * c;
+    At(shared, 0, r, c) = rows.Load(r, a.key_channel + channel, a.key_in_row + channel);
+    At(shared, 1, r, c) = rows.LoadOwn(r, a.query_channel + channel);
+    At(shared, 2, r, c) = rows.Load(min(r, rows.end - 1), a.channels + channel, a.decay_in_row + channel);
   }
-  if (threadIdx.x < kStateChunk) {
-    const int r = static_cast<int>(threadIdx.x);
-    decays[r] = 0;
-    decays[kStateChunk + r] = r < rows ? MixedRow(a, row + r)[a.channels + a.decays + head] : 0.0f;
-  }
+  LoadDecays(a, rows, head, decays);
   __syncthreads();
   MultiplyWithin(shared, products);
   for (int block = 1; block < kStateChunk / kSolverBlock; ++block) MultiplyBefore(shared, products, block);

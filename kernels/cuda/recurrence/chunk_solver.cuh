@@ -5,7 +5,6 @@
 #pragma once
 
 #include "kernels/cuda/recurrence/chunk_tiles.cuh"
-#include "kernels/cuda/recurrence/tail_rows.cuh"
 
 namespace ringside::cuda {
 
@@ -23,6 +22,14 @@ __device__ __forceinline__ void StoreProducts(float* to, const float (&left)[4],
     to[i / 2 * 8 * kProductStride + i % 2] = left[i];
     to[i / 2 * 8 * kProductStride + i % 2 + 8] = right[i];
   }
+}
+
+/// G of a head's rows, and b; of rows in the tail, whose u is known, 0 instead of b.
+__device__ __forceinline__ void LoadDecays(const RecurrencePlan& a, const ChunkRows& rows, int head, float* decays) {
+  const int r = static_cast<int>(threadIdx.x);
+  if (r >= kStateChunk) return;
+  decays[r] = a.channel_decays != 0 ? 0.0f : *rows.At(min(r, rows.end - 1), a.channels + head, a.decay_in_row + head);
+  decays[kStateChunk + r] = r >= rows.begin && r < rows.end ? *rows.At(r, a.channels + a.decays + head, 0) : 0.0f;
 }
 
 /// Stores eight values of a row in both parts of a matrix of weights.

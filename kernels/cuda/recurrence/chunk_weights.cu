@@ -4,7 +4,6 @@
 // blocks of the diagonal replaced by the inverses of I + A there; and the factors of u in o.
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/recurrence/chunk_solver.cuh"
-#include "kernels/cuda/recurrence/tail_rows.cuh"
 
 namespace ringside::cuda {
 namespace {
@@ -22,14 +21,13 @@ struct WeightsLayout {
 
 /// Keys and queries of the chunk, in two parts.
 template <int kKeys>
-__device__ __forceinline__ void LoadKeys(const RecurrencePlan& a, int row, int rows, int key_head, char* shared) {
+__device__ __forceinline__ void LoadKeys(const RecurrencePlan& a, const ChunkRows& rows, int key_head, char* shared) {
   constexpr int kPart = WeightsLayout<kKeys>::kPart;
   for (int i = threadIdx.x; i < kStateChunk * kKeys / 4; i += kWeightThreads) {
     const int r = i / (kKeys / 4), c = i % (kKeys / 4);
     const int channel = key_head * kKeys + 4 * c;
-    StoreSplit<kKeys>(shared, shared + kPart, r, c, LoadMixed(a, row, r, rows, a.key_channel + channel));
-    StoreSplit<kKeys>(shared + 2 * kPart, shared + 3 * kPart, r, c,
-                      LoadMixed(a, row, r, rows, a.query_channel + channel));
+    StoreSplit<kKeys>(shared, shared + kPart, r, c, rows.Load(r, a.key_channel + channel, a.key_in_row + channel));
+    StoreSplit<kKeys>(shared + 2 * kPart, shared + 3 * kPart, r, c, rows.LoadOwn(r, a.query_channel + channel));
   }
 }
 
@@ -73,19 +71,15 @@ __global__ void __launch_bounds__(kWeightThreads)
             first = static_cast<int>(blockIdx.y) / a.key_heads * kMaxHeads;
   BeginDependentKernel();
   const StagedState s = a.runs[blockIdx.z];
-  if (chunk * kStateChunk >= s.rows) return;
-  const int row = s.first_row + chunk * kStateChunk, rows = RowsOfChunk(s, chunk);
+  if (chunk >= ChunksOf(s)) return;
+  const ChunkRows rows = RowsOfChunk(a, s, chunk);
   weights += (static_cast<int64_t>(blockIdx.z) * chunks.count + blockIdx.x) * a.value_heads * kChunkWeightBytes;
-  LoadKeys<kKeys>(a, row, rows, key_head, shared);
+  LoadKeys<kKeys>(a, rows, key_head, shared);
   __syncthreads();
   MultiplyKeys<kKeys>(shared);
   for (int n = first; n < min(first + kMaxHeads, group); ++n) {
     const int head = a.alternates != 0 ? key_head + n * a.key_heads : key_head * group + n;
-    if (threadIdx.x < 2 * kStateChunk) {
-      const int r = static_cast<int>(threadIdx.x) % kStateChunk;
-      const float* mixed = MixedRow(a, row + min(r, rows - 1)) + a.channels;
-      decays[threadIdx.x] = threadIdx.x < kStateChunk ? mixed[head] : r < rows ? mixed[a.decays + head] : 0.0f;
-    }
+    LoadDecays(a, rows, head, decays);
     __syncthreads();
     char* to = weights + static_cast<int64_t>(head) * kChunkWeightBytes;
     WeighChunk(a, products, decays, blocks, to);
