@@ -35,7 +35,7 @@ __device__ __forceinline__ void LoadKeys(const RecurrencePlan& a, const ChunkRow
 template <int kKeys>
 __device__ __forceinline__ void MultiplyKeys(char* shared) {
   using Layout = WeightsLayout<kKeys>;
-  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const int warp = static_cast<int>(threadIdx.x) / 32;
   const int matrix = warp / 4, rows = warp % 4 * kSolverBlock;
   const uint32_t keys = SharedAddress(shared), left = keys + 2 * matrix * Layout::kPart;
   float sums[kStateChunk / 8][4] = {};
