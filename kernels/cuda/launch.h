@@ -214,8 +214,10 @@ size_t ChunkWeightBytes(const RecurrencePlan& plan);
 struct ChunkRange {
   int first = 0, count = 0;
 };
-void LaunchChunkWeights(const Launcher& on, const RecurrencePlan& plan, const ChunkRange& chunks, void* weights);
-/// As LaunchUpdateState for the chunks. REQUIRES: LaunchChunkWeights for these.
+void LaunchHeadWeights(const Launcher& on, const RecurrencePlan& plan, const ChunkRange& chunks, void* weights);
+/// As LaunchHeadWeights for decays of key channels.
+void LaunchChannelWeights(const Launcher& on, const RecurrencePlan& plan, const ChunkRange& chunks, void* weights);
+/// As LaunchUpdateState for the chunks. REQUIRES: their weights.
 void LaunchChunkStates(const Launcher& on, const RecurrencePlan& plan, const ChunkRange& chunks, const void* weights);
 /// The rest of the tail of segments that are StagedState::late.
 void LaunchStoreTail(const Launcher& on, const RecurrencePlan& plan);

@@ -20,6 +20,7 @@ struct RecurrenceCase {
   uint32_t seed = 1;
   bool bias = false, skip = false;
   int64_t layers = 1;
+  float decay = 1;  // factor of the decays
 
   std::vector<float> Inputs() const { return RandomFloats(Size(length * sizes.channels()), seed, 1); }
   std::vector<float> Rates() const { return RandomFloats(Size(length * sizes.decays()), seed + 1, 2); }
@@ -30,7 +31,7 @@ struct RecurrenceCase {
   std::vector<float> Skip() const { return RandomFloats(skip ? Size(sizes.value_heads) : 0, 24); }
   std::vector<float> Rate() const {
     std::vector<float> rate = RandomFloats(Size(sizes.decays()), 25);
-    for (float& r : rate) r = -0.02f - 0.3f * r * r;
+    for (float& r : rate) r = decay * (-0.02f - 0.3f * r * r);
     return rate;
   }
   int64_t out_columns() const { return sizes.mixer == Mixer::kConvolution ? sizes.channels() : sizes.values(); }
@@ -361,6 +362,8 @@ TEST_P(RecurrenceOnEachSet, DroppedRowsLeaveNoTrace) {
 std::vector<RecurrenceCase> LargeCases() {
   return {{.sizes = Sized(Mixer::kDeltaNet, 2, 6, 128, 128), .length = 300, .seed = 41},
           {.sizes = Sized(Mixer::kKda, 2, 2, 128, 128), .length = 200, .seed = 43},
+          {.sizes = Sized(Mixer::kKda, 1, 1, 128, 32), .length = 140, .seed = 44, .decay = 60},
+          {.sizes = Sized(Mixer::kDeltaNet, 1, 1, 128, 32), .length = 140, .seed = 44, .decay = 60},
           {.sizes = Sized(Mixer::kMamba2, 1, 4, 128, 64), .length = 200, .seed = 45, .bias = true, .skip = true},
           {.sizes = Alternating(Sized(Mixer::kDeltaNet, 2, 6, 64, 48)), .length = 280, .seed = 46},
           {.sizes = Sized(Mixer::kDeltaNet, 1, 2, 192, 256), .length = 150, .seed = 47},

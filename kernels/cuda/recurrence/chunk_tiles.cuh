@@ -5,7 +5,7 @@
 #pragma once
 
 #include "kernels/cuda/device.cuh"
-#include "kernels/cuda/recurrence/recurrence_plan.h"
+#include "kernels/cuda/recurrence/tail_rows.cuh"
 
 namespace ringside::cuda {
 
@@ -72,16 +72,40 @@ __device__ __forceinline__ void LoadLeftOperand(uint32_t (&out)[4], uint32_t til
   LoadMatrices(out, tile + TileOffset<kCols>(row + lane % 16, 2 * k + lane / 16));
 }
 
-/// Rows of the run's chunk; the others count as zeros without a decay.
-__device__ __forceinline__ int RowsOfChunk(const StagedState& run, int chunk) {
-  return min(kStateChunk, run.rows - chunk * kStateChunk);
+/// Rows of a run's chunk: [0, begin) in the tail, [begin, end) in the step; the others count as zeros without a decay.
+struct ChunkRows {
+  const float* mixed;  // row 0 of the chunk in RecurrencePlan::mixed, which may begin later
+  const float* tail;
+  int64_t stride, tail_stride;
+  int begin, end;
+
+  /// A valid row's values at these places.
+  __device__ __forceinline__ const float* At(int row, int in_mixed, int in_tail) const {
+    return row < begin ? tail + row * tail_stride + in_tail : mixed + row * stride + in_mixed;
+  }
+  /// Four values of a row; zeros if it is not valid.
+  __device__ __forceinline__ float4 Load(int row, int in_mixed, int in_tail) const {
+    return row < end ? *reinterpret_cast<const float4*>(At(row, in_mixed, in_tail)) : float4{0, 0, 0, 0};
+  }
+  /// As Load; zeros too for rows in the tail.
+  __device__ __forceinline__ float4 LoadOwn(int row, int in_mixed) const {
+    return row >= begin ? Load(row, in_mixed, 0) : float4{0, 0, 0, 0};
+  }
+};
+__device__ __forceinline__ ChunkRows RowsOfChunk(const RecurrencePlan& a, const StagedState& run, int chunk) {
+  const int offset = run.position % kStateChunk, before = chunk * kStateChunk - offset;
+  return {
+      MixedRow(a, run.first_row + before), TailRow(a, run, 0), a.mixed.stride, a.row_floats, chunk == 0 ? offset : 0,
+      min(kStateChunk, run.rows - before)};
 }
-/// Four values of q or k of a row of a chunk, from this channel of `mixed` on.
-__device__ __forceinline__ float4 LoadMixed(const RecurrencePlan& a, int first_row, int row, int rows, int channel) {
-  if (row >= rows) return {0, 0, 0, 0};
-  return *reinterpret_cast<const float4*>(static_cast<const float*>(a.mixed.data) +
-                                          static_cast<int64_t>(first_row + row) * a.mixed.stride + channel);
+__device__ __forceinline__ int ChunksOf(const StagedState& run) {
+  return (run.position % kStateChunk + run.rows + kStateChunk - 1) / kStateChunk;
 }
+
+__device__ __forceinline__ float4 ExpOfDifference(float4 x, float4 y) {
+  return {__expf(x.x - y.x), __expf(x.y - y.y), __expf(x.z - y.z), __expf(x.w - y.w)};
+}
+__device__ __forceinline__ float4 Multiply(float4 x, float4 y) { return {x.x * y.x, x.y * y.y, x.z * y.z, x.w * y.w}; }
 
 /// Stores a row's elements [4 i, 4 i + 4) in both parts of a tile.
 template <int kCols>

@@ -3,37 +3,31 @@
 // (I + A) u = b (v - e^G S_0^T k). chunk_states.cu solves it in blocks of 16 rows, so this kernel stores -A with the
 // blocks of the diagonal replaced by the inverses of I + A there; and the factors of u in o.
 #include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/recurrence/chunk_tiles.cuh"
-#include "kernels/cuda/recurrence/tail_rows.cuh"
+#include "kernels/cuda/recurrence/chunk_solver.cuh"
 
 namespace ringside::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kMaxHeads = 8;                // value heads of a block
-constexpr int kBlock = 16;                  // rows of a block on the diagonal
-constexpr int kStride = kStateChunk + 4;    // of products, in floats
-constexpr int kInverseStride = kBlock + 1;  // of a block on the diagonal
+constexpr int kMaxHeads = 8;  // value heads of a block
 
 /// Shared memory in bytes: q and k in two parts each, whose place the blocks on the diagonal take later; products.
 template <int kKeys>
 struct WeightsLayout {
   static constexpr int kPart = kStateChunk * kKeys * 2;
-  static constexpr int kProducts = 4 * kPart;  // [2][kStateChunk][kStride]: of keys with keys, with queries
-  static constexpr int kDecays = kProducts + 2 * kStateChunk * kStride * 4;  // [2][kStateChunk]: G, b
+  static constexpr int kProducts = 4 * kPart;  // [2][kStateChunk][kProductStride]: of keys with keys, with queries
+  static constexpr int kDecays = kProducts + 2 * kStateChunk * kProductStride * 4;  // [2][kStateChunk]: G, b
   static constexpr int kBytes = kDecays + 2 * kStateChunk * 4;
 };
 
 /// Keys and queries of the chunk, in two parts.
 template <int kKeys>
-__device__ __forceinline__ void LoadKeys(const RecurrencePlan& a, int row, int rows, int key_head, char* shared) {
+__device__ __forceinline__ void LoadKeys(const RecurrencePlan& a, const ChunkRows& rows, int key_head, char* shared) {
   constexpr int kPart = WeightsLayout<kKeys>::kPart;
-  for (int i = threadIdx.x; i < kStateChunk * kKeys / 4; i += kThreads) {
+  for (int i = threadIdx.x; i < kStateChunk * kKeys / 4; i += kWeightThreads) {
     const int r = i / (kKeys / 4), c = i % (kKeys / 4);
     const int channel = key_head * kKeys + 4 * c;
-    StoreSplit<kKeys>(shared, shared + kPart, r, c, LoadMixed(a, row, r, rows, a.key_channel + channel));
-    StoreSplit<kKeys>(shared + 2 * kPart, shared + 3 * kPart, r, c,
-                      LoadMixed(a, row, r, rows, a.query_channel + channel));
+    StoreSplit<kKeys>(shared, shared + kPart, r, c, rows.Load(r, a.key_channel + channel, a.key_in_row + channel));
+    StoreSplit<kKeys>(shared + 2 * kPart, shared + 3 * kPart, r, c, rows.LoadOwn(r, a.query_channel + channel));
   }
 }
 
@@ -41,8 +35,8 @@ __device__ __forceinline__ void LoadKeys(const RecurrencePlan& a, int row, int r
 template <int kKeys>
 __device__ __forceinline__ void MultiplyKeys(char* shared) {
   using Layout = WeightsLayout<kKeys>;
-  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
-  const int matrix = warp / 4, rows = warp % 4 * kBlock;
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int matrix = warp / 4, rows = warp % 4 * kSolverBlock;
   const uint32_t keys = SharedAddress(shared), left = keys + 2 * matrix * Layout::kPart;
   float sums[kStateChunk / 8][4] = {};
 #pragma unroll 2
@@ -57,78 +51,15 @@ __device__ __forceinline__ void MultiplyKeys(char* shared) {
       MultiplyAddSplit(sums[2 * n], sums[2 * n + 1], a, high, low);
     }
   }
-  auto* products = reinterpret_cast<float*>(shared + Layout::kProducts) + matrix * kStateChunk * kStride;
+  auto* products =
+      reinterpret_cast<float*>(shared + Layout::kProducts) + (matrix * kStateChunk + rows) * kProductStride;
 #pragma unroll
-  for (int n = 0; n < kStateChunk / 8; ++n) {
-    float* to = products + (rows + lane / 4) * kStride + n * 8 + lane % 4 * 2;
-    to[0] = sums[n][0], to[1] = sums[n][1];
-    to[8 * kStride] = sums[n][2], to[8 * kStride + 1] = sums[n][3];
-  }
-}
-
-/// Stores eight values of a row in both parts of a matrix of weights.
-__device__ __forceinline__ void StoreWeights(char* to, int row, int p, const float (&x)[8]) {
-  uint32_t high[4], low[4];
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const SplitPair pair = Split(x[2 * i], x[2 * i + 1]);
-    high[i] = pair.high, low[i] = pair.low;
-  }
-  const uint32_t at = TileOffset<kStateChunk>(row, p);
-  *reinterpret_cast<uint4*>(to + at) = {high[0], high[1], high[2], high[3]};
-  *reinterpret_cast<uint4*>(to + kPairTileBytes + at) = {low[0], low[1], low[2], low[3]};
-}
-
-/// The factors of u in u and o; the blocks of A on the diagonal go to `blocks`.
-__device__ __forceinline__ void WeighChunk(const RecurrencePlan& a, const float* products, const float* decays,
-                                           float* blocks, char* to) {
-  const float* weights = decays + kStateChunk;
-  for (int n = threadIdx.x; n < kStateChunk * kStateChunk / 8; n += kThreads) {
-    const int row = n / 8, p = n % 8;
-    float in_update[8], in_result[8];
-#pragma unroll
-    for (int e = 0; e < 8; ++e) {
-      const int i = 8 * p + e;
-      const float decay = i <= row ? __expf(decays[row] - decays[i]) : 0.0f;
-      in_update[e] = i < row ? weights[row] * decay * products[row * kStride + i] : 0.0f;
-      in_result[e] = i <= row ? decay * products[(kStateChunk + row) * kStride + i] : 0.0f;
-    }
-    StoreWeights(to + 2 * kPairTileBytes, row, p, in_result);
-    if (a.corrects == 0) continue;
-    if (row / kBlock == p / 2) {
-      float* block = blocks + row * kInverseStride + p % 2 * 8;
-#pragma unroll
-      for (int e = 0; e < 8; ++e) block[e] = in_update[e];
-    } else {
-#pragma unroll
-      for (int e = 0; e < 8; ++e) in_update[e] = -in_update[e];
-      StoreWeights(to, row, p, in_update);
-    }
-  }
-}
-
-/// The inverse of I + A of a block on the diagonal, one column per thread.
-__device__ __forceinline__ void InvertBlocks(const float* blocks, char* to) {
-  const int block = static_cast<int>(threadIdx.x) / kBlock, column = static_cast<int>(threadIdx.x) % kBlock;
-  if (block >= kStateChunk / kBlock) return;
-  const float* rows = blocks + block * kBlock * kInverseStride;
-  float x[kBlock];
-#pragma unroll
-  for (int row = 0; row < kBlock; ++row) {
-    float sum = row == column ? 1.0f : 0.0f;
-#pragma unroll
-    for (int i = 0; i < row; ++i) sum = fmaf(-rows[row * kInverseStride + i], x[i], sum);
-    x[row] = sum;
-    const SplitPair pair = Split(sum, 0);
-    const int r = block * kBlock + row, c = block * kBlock + column;
-    char* at = to + TileOffset<kStateChunk>(r, c / 8) + c % 8 * 2;
-    *reinterpret_cast<uint16_t*>(at) = static_cast<uint16_t>(pair.high);
-    *reinterpret_cast<uint16_t*>(at + kPairTileBytes) = static_cast<uint16_t>(pair.low);
-  }
+  for (int n = 0; n < kStateChunk / 16; ++n) StoreProducts(products + 16 * n, sums[2 * n], sums[2 * n + 1]);
 }
 
 template <int kKeys>
-__global__ void __launch_bounds__(kThreads) ChunkWeightsKernel(RecurrencePlan a, ChunkRange chunks, char* weights) {
+__global__ void __launch_bounds__(kWeightThreads)
+    ChunkWeightsKernel(RecurrencePlan a, ChunkRange chunks, char* weights) {
   using Layout = WeightsLayout<kKeys>;
   extern __shared__ float4 shared_vectors[];
   auto* shared = reinterpret_cast<char*>(shared_vectors);
@@ -140,19 +71,15 @@ __global__ void __launch_bounds__(kThreads) ChunkWeightsKernel(RecurrencePlan a,
             first = static_cast<int>(blockIdx.y) / a.key_heads * kMaxHeads;
   BeginDependentKernel();
   const StagedState s = a.runs[blockIdx.z];
-  if (chunk * kStateChunk >= s.rows) return;
-  const int row = s.first_row + chunk * kStateChunk, rows = RowsOfChunk(s, chunk);
+  if (chunk >= ChunksOf(s)) return;
+  const ChunkRows rows = RowsOfChunk(a, s, chunk);
   weights += (static_cast<int64_t>(blockIdx.z) * chunks.count + blockIdx.x) * a.value_heads * kChunkWeightBytes;
-  LoadKeys<kKeys>(a, row, rows, key_head, shared);
+  LoadKeys<kKeys>(a, rows, key_head, shared);
   __syncthreads();
   MultiplyKeys<kKeys>(shared);
   for (int n = first; n < min(first + kMaxHeads, group); ++n) {
     const int head = a.alternates != 0 ? key_head + n * a.key_heads : key_head * group + n;
-    if (threadIdx.x < 2 * kStateChunk) {
-      const int r = static_cast<int>(threadIdx.x) % kStateChunk;
-      const float* mixed = MixedRow(a, row + min(r, rows - 1)) + a.channels;
-      decays[threadIdx.x] = threadIdx.x < kStateChunk ? mixed[head] : r < rows ? mixed[a.decays + head] : 0.0f;
-    }
+    LoadDecays(a, rows, head, decays);
     __syncthreads();
     char* to = weights + static_cast<int64_t>(head) * kChunkWeightBytes;
     WeighChunk(a, products, decays, blocks, to);
@@ -164,10 +91,10 @@ __global__ void __launch_bounds__(kThreads) ChunkWeightsKernel(RecurrencePlan a,
 
 }  // namespace
 
-void LaunchChunkWeights(const Launcher& on, const RecurrencePlan& plan, const ChunkRange& chunks, void* weights) {
+void LaunchHeadWeights(const Launcher& on, const RecurrencePlan& plan, const ChunkRange& chunks, void* weights) {
   const auto launch = [&](auto kernel, int bytes) {
     const int64_t groups = (plan.value_heads / plan.key_heads + kMaxHeads - 1) / kMaxHeads;
-    Launch(on, kernel, Grid(chunks.count, plan.key_heads * groups, plan.run_count), kThreads,
+    Launch(on, kernel, Grid(chunks.count, plan.key_heads * groups, plan.run_count), kWeightThreads,
            static_cast<size_t>(bytes), plan, chunks, static_cast<char*>(weights));
   };
   plan.key_size == 128 ? launch(ChunkWeightsKernel<128>, WeightsLayout<128>::kBytes)

@@ -13,7 +13,7 @@ namespace ringside::cuda {
 
 constexpr int kStateChunk = StateShape::kChunk;
 
-/// A segment of the step, or some of its rows.
+/// A segment of the step.
 struct StagedState {
   void* slab;
   int32_t first_row, rows;
@@ -22,7 +22,7 @@ struct StagedState {
   int32_t first_write, writes;  // in RecurrencePlan::writes
   int32_t tail_from;            // the position from which on rows are stored in the tail
   // A last kernel stores the rows of the tail, except for u: the segment's rows may replace rows of the tail that its
-  // first ones still read, or it has a run of chunks.
+  // first ones still read, or it is a run.
   int32_t late;
 };
 /// A boundary that a segment stores.
@@ -52,7 +52,7 @@ struct RecurrencePlan {
   const StagedState* segments = nullptr;    // [segment_count]
   const int32_t* segment_of_row = nullptr;  // [T]
   const StagedBoundary* writes = nullptr;
-  // Rows in the order of their kernels: any rows; then runs of chunks, of which only the last may be short.
+  // The segments by kernel: with any rows; runs of chunks.
   const StagedState* parts = nullptr;  // [part_count]
   const StagedState* runs = nullptr;   // [run_count]
   int32_t segment_count = 0, part_count = 0, run_count = 0;

@@ -40,33 +40,6 @@ StagedState StateOf(const AttentionSegment& s, StagedRows* rows) {
           .late = s.position % kStateChunk != 0 && last_chunk > s.position ? 1 : 0};
 }
 
-/// Rows [from, to) of a segment, by position. Boundaries inside are the segment's.
-StagedState RowsOf(const StagedState& s, int64_t from, int64_t to) {
-  StagedState out = s;
-  out.first_row += static_cast<int32_t>(from - s.position), out.position = static_cast<int32_t>(from);
-  out.rows = static_cast<int32_t>(to - from);
-  return out;
-}
-
-/// Cuts a segment into rows before the first boundary and a run of chunks from there on. If the segment does not store
-/// this boundary, it is kept where the last one goes.
-void CutSegment(StagedState segment, int64_t from, StagedRows* rows) {
-  segment.late = 1;
-  StagedState run = RowsOf(segment, from, segment.position + segment.rows);
-  if (from > segment.position) {
-    StagedState before = RowsOf(segment, segment.position, from);
-    // Its own entry, unless the segment stores the boundary.
-    if (rows->writes[static_cast<size_t>(segment.first_write)].position != from) {
-      const StateWrite boundary{from, rows->writes[static_cast<size_t>(segment.first_write + segment.writes - 1)].slot};
-      before.first_write = rows->Add({&boundary, 1}), before.writes = 1;
-    }
-    run.slot = rows->writes[static_cast<size_t>(before.first_write)].slot;
-    before.tail_from = INT32_MAX;
-    rows->parts.push_back(before);
-  }
-  rows->runs.push_back(run);
-}
-
 /// `has_runs`: whether there are kernels for runs of chunks.
 StagedRows CutRows(const RecurrenceArgs& args, bool has_runs) {
   StagedRows rows;
@@ -76,10 +49,9 @@ StagedRows CutRows(const RecurrenceArgs& args, bool has_runs) {
     CHECK_LE(s.position + s.rows, int64_t{INT32_MAX});
     std::fill_n(rows.segment_of_row.begin() + s.first_row, s.rows, static_cast<int32_t>(rows.segments.size()));
     StagedState segment = StateOf(s, &rows);
-    const int64_t boundary = StateShape::BoundaryBefore(s.position + kStateChunk - 1);
-    if (has_runs && s.position + s.rows - boundary >= kMinRunRows) {
-      CutSegment(segment, boundary, &rows);
+    if (has_runs && s.rows >= kMinRunRows) {
       segment.late = 1;
+      rows.runs.push_back(segment);
     } else {
       rows.parts.push_back(segment);
     }
@@ -131,14 +103,13 @@ void RecurrenceStaging::StageSegments(const RecurrenceArgs& args, bool has_runs)
   const StagedRows rows = CutRows(args, has_runs);
   // Room for any positions of segments with these numbers of rows: inputs staged later keep their places from step to
   // step.
-  size_t most_writes = 0, most_parts = 0;
+  size_t most_writes = 0;
   for (const StagedState& s : rows.segments) {
-    most_writes += static_cast<size_t>((s.rows + kStateChunk - 1) / kStateChunk) + 1;
-    most_parts += s.rows == 1 ? 1 : 2;
+    most_writes += static_cast<size_t>((s.rows + kStateChunk - 1) / kStateChunk);
   }
   CHECK_LE(rows.writes.size(), most_writes);
   // One allocation: a rewind of the staging buffer must not happen between its parts.
-  const size_t state_bytes = (rows.segments.size() + most_parts) * sizeof(StagedState),
+  const size_t state_bytes = 2 * rows.segments.size() * sizeof(StagedState),
                write_bytes = most_writes * sizeof(StagedBoundary),
                row_bytes = rows.segment_of_row.size() * sizeof(int32_t);
   const Staging::Place place = recorder_->ReserveStaging(state_bytes + write_bytes + row_bytes);
@@ -162,7 +133,8 @@ void RecurrenceStaging::StageSegments(const RecurrenceArgs& args, bool has_runs)
   segments_.part_count = static_cast<int32_t>(rows.parts.size());
   segments_.run_count = static_cast<int32_t>(rows.runs.size());
   for (const StagedState& run : rows.runs) {
-    segments_.run_chunks = std::max(segments_.run_chunks, (run.rows + kStateChunk - 1) / kStateChunk);
+    segments_.run_chunks =
+        std::max(segments_.run_chunks, (run.position % kStateChunk + run.rows + kStateChunk - 1) / kStateChunk);
   }
   segments_.single = std::ranges::all_of(rows.parts, [](const StagedState& s) { return s.rows == 1; }) ? 1 : 0;
   segments_.late = std::ranges::any_of(rows.segments, [](const StagedState& s) { return s.late != 0; }) ? 1 : 0;

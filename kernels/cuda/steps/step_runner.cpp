@@ -460,7 +460,8 @@ void StepRunner::RunChunks(RecurrencePlan plan) {
     plan.run_count = std::min(most, runs - first);
     ChunkRange chunks{.first = 0, .count = std::min(most / plan.run_count, plan.run_chunks)};
     for (; chunks.first < plan.run_chunks; chunks.first += chunks.count) {
-      LaunchChunkWeights(on_, plan, chunks, scratch_);
+      const auto weigh = plan.channel_decays != 0 ? LaunchChannelWeights : LaunchHeadWeights;
+      weigh(on_, plan, chunks, scratch_);
       LaunchChunkStates(on_, plan, chunks, scratch_);
     }
   }
