@@ -90,7 +90,7 @@ MAY_INCLUDE = {
           " ws/realtime",
     "clients/wire": "base/json",
     "clients/terminal": "",
-    "clients/chat": "base/json clients/wire clients/terminal",
+    "clients/chat": "base/cli base/json clients/wire clients/terminal",
     "clients/program": "base/cli clients/wire",
     "clients/bench": "base/cli base/json clients/wire clients/chat clients/program",
     "clients/eval": "base/json clients/wire clients/terminal",

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/near_name.h"
+#include "base/cli/near_name.h"
 
 namespace ringside {
 namespace {

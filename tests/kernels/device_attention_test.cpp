@@ -156,8 +156,7 @@ TEST_P(DeviceAttentionOfHeadSize, MatchesDenseAttention) {
   }
 }
 
-// Two branches of one history that begin in the middle of a tile; also where the ring has wrapped before or wraps
-// afterwards.
+// Two branches of one history that begin in the middle of a tile; also where the ring wraps before or afterwards.
 TEST_P(DeviceAttentionOfHeadSize, BranchesReadTheHistoryInPlace) {
   constexpr int64_t kPinned = 5, kRows = 64;
   for (const int64_t begins : {5, 21, 36, 180, 317}) {
@@ -293,8 +292,7 @@ TEST_P(DeviceAttention, MatchesDenseAttentionOverManyKeys) {
   }
 }
 
-// More (sequence, head) pairs than a GPU has resident blocks: with two queries each, and with sixteen; with few keys
-// and many.
+// More (sequence, head) pairs than a GPU has resident blocks: two and sixteen queries each, few keys and many.
 TEST_P(DeviceAttention, MatchesDenseAttentionForManySequences) {
   const int64_t copies = GetParam() == "cpu" ? 1 : 8;
   constexpr int64_t kRows = 3, kLength = 140, kHeadDim = 128;

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/near_name.h"
+#include "base/cli/near_name.h"
 #include "ws/config/config_options.h"
 
 namespace ringside {

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/near_name.h"
+#include "base/cli/near_name.h"
 
 namespace ringside::client {
 namespace {

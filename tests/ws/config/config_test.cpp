@@ -1,7 +1,6 @@
 // The configuration: every setting from every source, their precedence, and the error messages.
 #include "ws/config/config.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -307,10 +306,7 @@ TEST_F(ConfigTest, ConfigFileIsYaml) {
 
 TEST_F(ConfigTest, RefusesBadFilesByName) {
   const auto refusal = [&](const std::string& text) { return Refusal({"-m", "m", "--config", Write("c.yaml", text)}); };
-  EXPECT_THAT(refusal("slot: 3\n"),
-              ::testing::EndsWith("c.yaml: slot: there is no such setting; did you mean --slots?"));
-  EXPECT_THAT(refusal("n_gpu_layers: 99\n"),
-              ::testing::EndsWith("; llama.cpp's --n-gpu-layers is --device cuda here: all layers run there"));
+  EXPECT_NE(refusal("slot: 3\n").find("slot: there is no such setting; did you mean --slots?"), std::string::npos);
   EXPECT_NE(refusal("slots: many\n").find("slots: \"many\""), std::string::npos);
   EXPECT_NE(refusal("slots: [1, 2]\n").find("slots"), std::string::npos);
   EXPECT_NE(refusal("slots: 1\nparallel: 2\n").find("repeats --slots"), std::string::npos);
@@ -395,27 +391,6 @@ TEST_F(ConfigTest, BadValueErrorsNameFlagAndValue) {
   EXPECT_NE(Refusal({"-m", "m", "stray"}).find("stray"), std::string::npos);
   EXPECT_NE(Refusal({"-m"}), "");
   EXPECT_NE(Refusal({}).find("--model"), std::string::npos);
-}
-
-TEST_F(ConfigTest, AdvisesOnUnknownFlags) {
-  const auto refusal = [&](const char* flag) { return Refusal({"-m", "m", flag, "5"}); };
-  EXPECT_EQ(refusal("--memroy-len"),
-            "command line: --memroy-len is no setting of the server; did you mean --memory-len?");
-  EXPECT_EQ(refusal("-ngl"),
-            "command line: -ngl is no setting of the server; llama.cpp's -ngl is --device cuda here: all layers run "
-            "there");
-  EXPECT_EQ(refusal("-c"), "command line: -c is no setting of the server; llama.cpp's -c is --memory-len here");
-  EXPECT_EQ(refusal("--max-model-len"),
-            "command line: --max-model-len is no setting of the server; vLLM's --max-model-len is --memory-len here");
-  EXPECT_EQ(Refusal({"-m", "m", "--num_ctx=4096"}),
-            "command line: --num_ctx is no setting of the server; Ollama's --num-ctx is --memory-len here");
-  EXPECT_EQ(refusal("--unheard-of"), "command line: --unheard-of is no setting of the server");
-}
-
-TEST_F(ConfigTest, OtherServersSettingsAreNotOurs) {
-  for (const char* name : {"c", "ctx-size", "max-model-len", "num-ctx", "context-length", "flash-attn"}) {
-    EXPECT_EQ(FindConfigOption(name), nullptr) << name;
-  }
 }
 
 TEST_F(ConfigTest, RefusesUnknownVariables) {

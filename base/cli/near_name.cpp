@@ -1,4 +1,4 @@
-#include "base/near_name.h"
+#include "base/cli/near_name.h"
 
 #include <algorithm>
 #include <numeric>
