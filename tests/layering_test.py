@@ -74,7 +74,7 @@ MAY_INCLUDE = {
     "ws/transport/limits": "base",
     "ws/transport/socket": "base ws/transport ws/transport/limits",
     "ws/transport/tls": "base ws/transport",
-    "ws/config": "base base/json kernels cache engine/families engine/model engine ws/access ws/transport",
+    "ws/config": "base base/cli base/json kernels cache engine/families engine/model engine ws/access ws/transport",
     "ws/fields": "base session/chat/templates session ws/json ws/transport",
     "ws/content": "base engine/text engine/grammar engine session/journal session/tools session/chat/timeline session"
                   " session/table ws/json ws/transport ws/fields",
