@@ -20,6 +20,18 @@ int64_t LayersPerPart(const KvShape& shape, std::span<const SlabRun> runs) {
   return (shape.layers + parts - 1) / parts;
 }
 
+/// Copies the chunks of a run with strides.
+void CopyStrided(bool to_host, const SlabRun& run, std::byte* slab, cudaStream_t stream) {
+  const auto width = static_cast<size_t>(run.bytes), pitch = static_cast<size_t>(run.stride),
+             host_pitch = static_cast<size_t>(run.host_stride), count = static_cast<size_t>(run.count);
+  std::byte* device = slab + run.offset;
+  if (to_host) {
+    CHECK_CUDA(cudaMemcpy2DAsync(run.host, host_pitch, device, pitch, width, count, cudaMemcpyDeviceToHost, stream));
+  } else {
+    CHECK_CUDA(cudaMemcpy2DAsync(device, pitch, run.host, host_pitch, width, count, cudaMemcpyHostToDevice, stream));
+  }
+}
+
 /// Copies some layers of a run that is part of a larger slab on the host.
 void CopyChunks(bool to_host, const KvShape& shape, const SlabRun& run, std::byte* slab, int64_t layer, int64_t layers,
                 cudaStream_t stream) {
@@ -90,7 +102,9 @@ CopyTicket SlabCopies::Begin(bool to_host, const KvShape& shape, std::byte* slab
     for (const SlabRun& run : runs) {
       std::byte *device = slab + run.offset + offset, *host = run.host + offset;
       const auto bytes = static_cast<size_t>(run.bytes);
-      if (run.host_layer_stride > 0) {
+      if (run.stride > 0) {  // available with the first layers
+        if (layer == 0) CopyStrided(to_host, run, slab, stream);
+      } else if (run.host_layer_stride > 0) {
         CopyChunks(to_host, shape, run, slab, layer, layers, stream);
       } else if (to_host) {
         CHECK_CUDA(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream));

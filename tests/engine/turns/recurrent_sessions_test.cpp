@@ -1,20 +1,27 @@
-// Sessions of families with recurrent layers in the engine: rewinds, edits, forks and many turns give the same tokens
-// and log probabilities, bit for bit, as a computation from the first token on.
+// Sessions of families with recurrent layers in the engine, alone, on ranks and in stages: rewinds, edits, forks and
+// many turns give the same tokens and log probabilities, bit for bit, as a computation from the first token on.
 #include <gtest/gtest.h>
 
 #include "tests/engine/engine_harness.h"
 #include "tests/engine/model/family_names.h"
 #include "tests/engine/model/model_run.h"
+#include "tests/kernels/devices.h"
 
 namespace ringside {
 namespace {
 
-class RecurrentSessions : public ::testing::TestWithParam<const char*> {
+using SessionsCase = std::tuple<std::string, RankLayout>;  // a family
+
+class RecurrentSessions : public ::testing::TestWithParam<SessionsCase> {
  protected:
   static constexpr RingWindow kWindow{4, 60, Eviction::kTurn};
 
   void SetUp() override {
-    auto model = Model::Load(FamilyFolder(GetParam()), *backend_);
+    const auto& [family, layout] = GetParam();
+    backends_ = testing::MakeTestRanks("cpu", layout);
+    std::vector<Backend*> ranks;
+    for (const auto& backend : backends_) ranks.push_back(backend.get());
+    auto model = Model::Load(FamilyFolder(family), ranks, layout.stages);
     ASSERT_TRUE(model.ok()) << model.status().ToString();
     model_ = std::move(*model);
     tokenizer_ = std::make_unique<LetterTokenizer>(model_->spec().vocab);
@@ -51,7 +58,7 @@ class RecurrentSessions : public ::testing::TestWithParam<const char*> {
   }
   std::vector<TokenId> First(int64_t n) const { return {ids_.begin(), ids_.begin() + n}; }
 
-  std::unique_ptr<Backend> backend_ = MakeTestBackend();
+  std::vector<std::unique_ptr<Backend>> backends_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<Tokenizer> tokenizer_;
   std::unique_ptr<Engine> engine_;
@@ -60,8 +67,22 @@ class RecurrentSessions : public ::testing::TestWithParam<const char*> {
   TimelineId fresh_ = 1000;
 };
 
-INSTANTIATE_TEST_SUITE_P(All, RecurrentSessions, ::testing::ValuesIn(kRecurrentFamilies),
-                         [](const auto& info) { return std::string(info.param); });
+/// All alone, and one of each mixer shared.
+std::vector<SessionsCase> SessionsCases() {
+  std::vector<SessionsCase> cases;
+  for (const char* family : kRecurrentFamilies) cases.emplace_back(family, RankLayout{});
+  for (const char* family : {"qwen3_next", "granitemoehybrid", "kimi_linear", "lfm2_moe"}) {
+    for (const RankLayout layout : {RankLayout{.tensor = 2}, RankLayout{.stages = 2}}) {
+      cases.emplace_back(family, layout);
+    }
+  }
+  return cases;
+}
+INSTANTIATE_TEST_SUITE_P(All, RecurrentSessions, ::testing::ValuesIn(SessionsCases()), [](const auto& info) {
+  const RankLayout& layout = std::get<1>(info.param);
+  const std::string family = std::get<0>(info.param);
+  return layout.ranks() == 1 ? family : family + (layout.tensor > 1 ? "_2_ranks" : "_2_stages");
+});
 
 TEST_P(RecurrentSessions, RewindsAndEditsAreExact) {
   for (int64_t length = 200; length > 1; length -= 13) {

@@ -19,7 +19,7 @@ class RankFollowerTest : public ::testing::Test {
     own_.layers = 1, own_.heads = 2, own_.kv_heads = 1, own_.head_dim = 8, own_.hidden = 16, own_.ffn = 16;
     own_.vocab = 32;
     thread_ = std::thread([this] {
-      Shard whole{.heads = {0, 2}, .kv_heads = {0, 1}, .ffn = {0, 16}, .vocab = {0, 32}};
+      Shard whole{.vocab = {0, 32}};
       Decoder decoder(*backend_, own_, whole, {0, 32}, Weights());
       RankConnection line(std::move(lines_[1]), 0);
       how_ = RankFollower(*backend_, decoder, own_, line).Follow();
