@@ -26,6 +26,7 @@ LARGE_CLASSES = {
     "SessionTable::State": (60, 23, "not divided yet: limits, idle sessions, lookups"),
     "RealtimeSocket": (27, 22, "the state of one socket: session, audio, responses"),
     "CpuBackend": (58, 28, "not divided yet: operations of Backend, and the scratch memory of each"),
+    "CudaBackend": (63, 14, "not divided yet: operations of Backend, which record steps"),
     "Decoder": (49, 38, "one decoder block for all families: a buffer per intermediate result"),
     "Serving": (29, 24, "the parts of a server, in their order of construction"),
     "Journal::Impl": (28, 25, "not divided yet: writer thread, files, index"),

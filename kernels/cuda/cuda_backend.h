@@ -55,7 +55,7 @@ class CudaBackend final : public Backend {
   DType activation_dtype() const override { return options_.dtype; }
   DType weight_dtype() const override { return options_.quantization.value_or(options_.dtype); }
   bool has(Feature feature) const override {
-    return feature == Feature::kFp8Gemms && recorder_.runner().multiplies_in_e4m3();
+    return feature == Feature::kRankNorms || (feature == Feature::kFp8Gemms && recorder_.runner().multiplies_in_e4m3());
   }
   std::string Describe() const override;
   std::optional<size_t> free_bytes() const override { return memory_.free_bytes(); }
@@ -88,6 +88,8 @@ class CudaBackend final : public Backend {
   void SampleTokens(Tensor logits, std::span<const RowSamplingParams> row_params,
                     std::span<SampledToken> sampled) override;
   void AllReduceAdd(Tensor x, Tensor y) override;
+  void AllReduceInPlace(Tensor x) override;
+  void RmsNormOfRanks(Tensor x, int64_t columns, bool counts, const float* weight, float eps) override;
   void AllGatherColumns(Tensor x, std::span<const int64_t> borders) override;
   void SendRows(Tensor x) override { TransferRows(OpKind::kSend, x); }
   void ReceiveRows(Tensor x) override { TransferRows(OpKind::kReceive, x); }
@@ -104,6 +106,7 @@ class CudaBackend final : public Backend {
 
   /// Records a GEMM with weights of one type and one input order; writes columns [column, column + outputs) of y.
   void RecordLinear(const LinearArgs& args, std::span<const Weight* const> weights, int64_t column, int64_t outputs);
+  void RecordAllReduce(Tensor x, Tensor y, bool accumulate);
   /// Sends to the next pipeline stage or receives from the previous one; many rows take several calls.
   void TransferRows(OpKind kind, Tensor x);
 

@@ -39,7 +39,7 @@ class StepRunner {
   /// Runs the first operation and those fused with it; returns their number.
   size_t RunFirst(std::span<const StepOp> ops);
   /// As RunFirst for an all-reduce, fused with the norm after it.
-  size_t AllReduceAdd(std::span<const StepOp> ops);
+  size_t RunAllReduce(std::span<const StepOp> ops);
   /// As RunFirst for head norms: those of queries and keys in one launch.
   size_t NormHeads(std::span<const StepOp> ops);
   /// The plan of ops[linear], a linear layer; if `linear` is 1, ops[0] is a norm that may be fused.
