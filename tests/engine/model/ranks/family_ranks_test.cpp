@@ -22,7 +22,8 @@ constexpr RingWindow kWrapping{4, 24, Eviction::kToken}, kUnwrapped{4, 256, Evic
 constexpr int64_t kStepRows = 100;  // rows of a step
 
 struct SharedModel {
-  SharedModel(const std::string& path, const RankLayout& layout) : backends(testing::MakeTestRanks("cpu", layout)) {
+  SharedModel(const std::string& path, const RankLayout& layout, const std::string& device = "cpu")
+      : backends(testing::MakeTestRanks(device, layout)) {
     std::vector<Backend*> all;
     for (const auto& backend : backends) all.push_back(backend.get());
     auto loaded = Model::Load(path, all, layout.stages);
@@ -136,6 +137,42 @@ TEST_P(FamilyRankCaches, ContinueOnOtherRanks) {
       EXPECT_TRUE(from.tensor != to.tensor || got == want) << what;
     }
   }
+}
+
+// All families that one GPU computes. In float16, because routers of random mixtures have near-ties in bfloat16. A
+// fault would cost far more than these roundings.
+TEST(DeviceFamilyRanks, MatchTheReferenceLogits) {
+  if (CountCudaDevices() < 2) GTEST_SKIP() << "one GPU cannot be two ranks";
+  const auto backend = testing::MakeDevice("cuda_f16");
+  const double tolerance = 10 * testing::Rounding(DType::kF16);
+  int shared_families = 0;
+  for (const std::string family : kFamilies) {
+    const std::string path = FamilyFolder(family);
+    auto alone = Model::Load(path, *backend);
+    if (!alone.ok()) continue;
+    const auto error_of = [&](Model& model, int64_t chunk) {
+      const std::vector<float> want = ReadFloats(path + "/logits.f32");
+      const std::vector<TokenId> ids = GoldenIds(want.size() / static_cast<size_t>(model.spec().vocab));
+      OwnCache cache(model, {0, std::max<int64_t>(64, std::ssize(ids)), Eviction::kToken}, 16, DType::kF16);
+      return NormError(RunAll(model, cache.get(), ids, chunk), want);
+    };
+    const double least = error_of(**alone, 16);
+    for (const RankLayout layout : {RankLayout{.tensor = 2}, RankLayout{.stages = 2}}) {
+      const SharedModel shared(path, layout, "cuda_f16");
+      if (!shared.status.ok()) {
+        std::printf("%s: %s\n", family.c_str(), shared.status.ToString().c_str());
+        continue;
+      }
+      ++shared_families;
+      for (const int64_t chunk : {16, 1}) {
+        const double error = error_of(*shared.model, chunk);
+        std::printf("%s, %d ranks, %d stages: %.2e in chunks of %d, alone %.2e\n", family.c_str(), layout.tensor,
+                    layout.stages, error, static_cast<int>(chunk), least);
+        EXPECT_LT(error, least + tolerance) << family;
+      }
+    }
+  }
+  EXPECT_GT(shared_families, 30);
 }
 
 /// A model whose ranks are threads of this process, or of others with one rank each.
