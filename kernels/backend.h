@@ -149,6 +149,7 @@ enum class Feature {
   kSeparateExperts,  // ExpertsArgs that do not accumulate
   kChunks,           // ScoreTraits::chunked
   kStreams,          // ScaleColumns, AddScaledRows, MatchMagnitude, Sparsify
+  kRankNorms,        // AllReduceInPlace, RmsNormOfRanks
   kFp8Gemms,         // GEMMs with kF8E4M3 weights round the activations to E4M3
 };
 
@@ -277,6 +278,11 @@ class Backend : public SlabMemory {
   /// All-reduce: y += the sum of all ranks' x, in rank order, or on a GPU in NCCL's order
   /// (CudaBackendOptions::all_reduce). All ranks get the same bits. x, y [T, D] kF32; x is contiguous and clobbered.
   virtual void AllReduceAdd(Tensor x, Tensor y) = 0;
+  /// All-reduce in place: x = the sum of all ranks' x, as AllReduceAdd. REQUIRES: Feature::kRankNorms, as the next.
+  virtual void AllReduceInPlace(Tensor x);
+  /// RmsNorm in place, of rows whose `columns` columns are divided among the ranks: x [T, n] has this rank's ones.
+  /// `counts`: false if another rank has them, too, and contributes them to the mean.
+  virtual void RmsNormOfRanks(Tensor x, int64_t columns, bool counts, const float* weight, float eps);
   /// All-gather: rank r has computed columns [borders[r], borders[r + 1]) of x (kF32); afterwards every rank has all.
   virtual void AllGatherColumns(Tensor x, std::span<const int64_t> borders) = 0;
   /// Sends x (kF32, contiguous) to this rank's counterpart in the next pipeline stage, which receives the matrices in

@@ -16,6 +16,10 @@ struct SlabRun {
   // layer of a tile is then a chunk, and these are the byte strides to the next layer's and the next tile's chunk. 0:
   // the host memory is contiguous.
   int64_t host_layer_stride = 0, host_tile_stride = 0;
+  // A stride above 0: `count` chunks of `bytes` bytes anywhere in the slab, with these strides.
+  int64_t count = 1, stride = 0, host_stride = 0;
+
+  int64_t all_bytes() const { return count * bytes; }
 };
 /// A started copy of slabs; 0: already done.
 using CopyTicket = uint64_t;

@@ -26,14 +26,28 @@ enum class TensorPlace {
 enum class TensorSplit {
   kNone,         // the whole tensor
   kVocabulary,   // its tokens' outputs
-  kHeads,        // one value per query head
-  kQueries,      // outputs of its query heads
+  kHeads,        // outputs of its query heads
+  kQueries,      // also those of the gates before them
   kKeys,         // outputs of its key/value heads
-  kQkv,          // both, of a fused matrix
-  kMlp,          // its columns of the MLP
-  kGateUp,       // the same columns of both halves
+  kQueryNorm,    // as kHeads if the norm is over all queries of a row, else the whole
+  kKeyNorm,      // as kKeys if the norm is over all keys of a row, else the whole
+  kQkv,          // outputs of both, of a fused matrix
+  kMlp,          // its columns of the MLP, or of an expert
+  kGateUp,       // these columns of both halves
   kQueryInputs,  // inputs from its query heads
   kMlpInputs,    // inputs from its columns of the MLP
+
+  // Of a recurrent layer (kernels/recurrence.h).
+  kRecurrentKeys,       // outputs of its key heads
+  kRecurrentValues,     // outputs of its value heads
+  kRecurrentHeads,      // one output per value head
+  kRecurrentHeadPairs,  // two outputs per value head: all first ones, then all second ones
+  kRecurrentDecays,     // one per decay rate
+  kChannels,            // of the convolution
+  kChannelsGate,        // then those of the gate
+  kRecurrentIn,         // all inputs of a mixer, in one matrix
+  kRecurrentNorm,       // as kRecurrentValues if heads have different norms, else the whole
+  kRecurrentInputs,     // inputs from its value heads or channels
 };
 
 TensorPlace PlaceOf(TensorRole role);

@@ -39,6 +39,7 @@ bool IsPlainArgmax(const RowSamplingParams& choice) {
 Decoder::Decoder(Backend& backend, const ModelSpec& spec, const Shard& shard, std::vector<int64_t> borders,
                  Weights weights)
     : backend_(backend),
+      whole_(spec),
       own_(shard.Of(spec)),
       shard_(shard),
       borders_(std::move(borders)),
@@ -89,7 +90,7 @@ Result<Tensor> Decoder::Scratch::Rows(Backend& backend, int64_t rows, int64_t wi
 }
 
 Status Decoder::Reserve(int64_t rows) {
-  const int64_t together = LargestMicroBatch(rows, shard_.stages, backend_.saturating_rows());
+  const int64_t together = own_.recurrent() ? rows : LargestMicroBatch(rows, shard_.stages, backend_.saturating_rows());
   for (Scratch* scratch : {&stream_scratch_,
                            &normed_,
                            &mlp_normed_,
@@ -160,9 +161,7 @@ void Decoder::AddToStream(Tensor x, const StreamPart& part) {
   const Tensor own = part_.Rows(backend_, x.rows).value();
   backend_.Linear({.x = x, .weights = weights, .bias = bias, .y = own});
   AddAdapted(x, part.layer, part.adapted, own);
-  if (part.norm.data() == nullptr) return backend_.AllReduceAdd(own, stream_);
-  PostNorm(own, part.norm);
-  backend_.Add(own, stream_);
+  AddSum(own, part.norm);
 }
 
 int64_t Decoder::weight_bytes() const {
@@ -227,10 +226,7 @@ void Decoder::Attend(Tensor x, const LayerWeights& w, const LayerStep& step) {
                    .rounded_bias = w.qkv_bias.rounded.data.data()});
   AddAdapted(x, step.layer, AdaptedPart::kQkv, projected);
   if (w.query_norm.data() != nullptr) {
-    const bool each = own_.qk_norm != QkNorm::kRows;
-    backend_.RmsNormHeads(args.qkv.Columns(0, queries), each ? heads : 1, w.query_norm.data(), own_.norm_eps);
-    const Tensor own_keys = args.qkv.Columns(queries, keys);
-    if (owns) backend_.RmsNormHeads(own_keys, each ? kv_heads : 1, w.key_norm.data(), own_.norm_eps);
+    NormQueriesAndKeys(args.qkv.Columns(0, queries), args.qkv.Columns(queries, keys), w, step.layer);
   }
   if (own_.value_norm && owns) {
     backend_.RmsNormHeads(args.qkv.Columns(queries + keys, keys), kv_heads, weights_.ones.data(), own_.norm_eps);
@@ -325,11 +321,10 @@ void Decoder::Block(const LayerWeights& w, const LayerStep& step) {
   if (w.cross_query.rows > 0) AttendToInput(w, step);
   if (has_mlp && !own_.parallel && !sums) input = NormedStream(w.mlp_norm, w.mlp_norm_bias, normed_);
   const bool mixture = !w.expert_list.empty();
-  if (mixture && own_.norm_after) {
-    if (own_.separate_experts)
-      MlpAndExperts(w, step.layer);
-    else
-      NormedExperts(input, w, step.layer);
+  if (mixture && own_.separate_experts) {
+    MlpAndExperts(w, step.layer);
+  } else if (mixture && (own_.norm_after || !shard_.whole())) {
+    SummedExperts(input, w, step.layer);
   } else {
     if (!w.mlp_in.empty()) Mlp(input, w, step.layer);
     if (mixture) Experts(input, RouterLogits(input, w), w, stream_, true);
@@ -351,7 +346,7 @@ void Decoder::Run(const StepPlan& plan, const KvShape& shape, std::span<const At
   std::vector<int64_t> pairs;
   for (const Rotation& rotation : own_.rotations) pairs.push_back(std::ssize(rotation.inverse_frequencies));
   const std::vector<MicroBatch> batches =
-      SplitIntoMicroBatches(plan, segments, pairs, shard_.stages, backend_.saturating_rows());
+      SplitIntoMicroBatches(plan, segments, pairs, shard_.stages, backend_.saturating_rows(), own_.recurrent());
   int64_t most = 0;
   for (const MicroBatch& batch : batches) most = std::max(most, batch.rows);
   const Tensor all = stream_scratch_.Rows(backend_, shard_.chooses() ? plan.rows() : most).value();

@@ -114,8 +114,8 @@ class Decoder final : public RankDecoder {
   void MlpInto(Tensor x, const LayerWeights& w, int64_t layer, Tensor sum);
   /// MLP and experts of ModelSpec::separate_experts.
   void MlpAndExperts(const LayerWeights& w, int64_t layer);
-  /// MLP and experts of x, with a norm of their sum.
-  void NormedExperts(Tensor x, const LayerWeights& w, int64_t layer);
+  /// MLP and experts of x, summed over all ranks, with a norm of their sum if there is one.
+  void SummedExperts(Tensor x, const LayerWeights& w, int64_t layer);
   /// Computes the per-layer inputs (ModelSpec::layer_inputs) of all layers from the stream of embeddings.
   void EmbedLayerInputs(std::span<const TokenId> ids);
   /// part_ = a layer's part of the per-layer inputs, gated by `stream`.
@@ -136,6 +136,14 @@ class Decoder final : public RankDecoder {
   };
   /// stream += the term, summed over all ranks; with an output norm, += its norm.
   void AddToStream(Tensor x, const StreamPart& part);
+  /// stream += the sum of all ranks' `own`, or its norm.
+  void AddSum(Tensor own, const DeviceVector& norm);
+  /// x = the sum of all ranks' x.
+  void SumOverRanks(Tensor x);
+  /// RmsNorm in place of whole rows with `columns` columns on all ranks (Backend::RmsNormOfRanks).
+  void NormRow(Tensor x, int64_t columns, bool counts, const float* weight, float eps);
+  /// The norms of ModelSpec::qk_norm, in place. `keys` has no columns if they are another layer's.
+  void NormQueriesAndKeys(Tensor queries, Tensor keys, const LayerWeights& w, int64_t layer);
   /// y += the adapters' part of this layer for each row.
   void AddAdapted(Tensor x, int64_t layer, AdaptedPart part, Tensor y);
   /// These rows of the stream: a view if they are contiguous, else copied to wanted_.
@@ -149,7 +157,7 @@ class Decoder final : public RankDecoder {
   void Logits(bool gathered, const Take& take);
 
   Backend& backend_;
-  const ModelSpec own_;  // spec of this rank's part
+  const ModelSpec whole_, own_;  // specs of the network, and of this rank's part
   const Shard shard_;
   const std::vector<int64_t> borders_;
   const Weights weights_;

@@ -74,7 +74,11 @@ void Decoder::Recur(Tensor x, const LayerWeights& w, const LayerStep& step) {
     for (int64_t group = 0; group < own_.recurrent_groups; ++group) {
       const int64_t width = outputs / own_.recurrent_groups;
       const Tensor part = args.out.Columns(group * width, width);
-      backend_.RmsNormHeads(part, 1, own.norm.data() + group * width, own_.recurrent_norm_eps);
+      const float* weight = own.norm.data() + group * width;
+      if (own_.recurrent_groups == whole_.recurrent_groups && !shard_.whole())
+        backend_.RmsNormOfRanks(part, whole_.recurrence.values(), true, weight, own_.recurrent_norm_eps);
+      else
+        backend_.RmsNormHeads(part, 1, weight, own_.recurrent_norm_eps);
     }
   }
   AddToStream(args.out, {own.out, own.out_bias, none_, step.layer, AdaptedPart::kAttentionOut});

@@ -17,11 +17,13 @@ void Decoder::MlpAndExperts(const LayerWeights& w, int64_t layer) {
   const SeparateExperts& separate = w.separate;
   const Tensor sum = part_.Rows(backend_, stream_.rows).value();
   MlpInto(NormedStream(w.mlp_norm, w.mlp_norm_bias, normed_), w, layer, sum);
+  SumOverRanks(sum);
   PostNorm(sum, separate.mlp_post_norm);
 
   const Tensor router = RouterLogits(NormedStream(separate.router_norm, none_, normed_), w);
   const Tensor experts = experts_.Rows(backend_, stream_.rows).value();
   Experts(NormedStream(separate.experts_norm, none_, normed_), router, w, experts, false);
+  SumOverRanks(experts);
   PostNorm(experts, separate.experts_post_norm);
   backend_.Add(experts, sum);
   PostNorm(sum, w.mlp_post_norm);
@@ -29,13 +31,12 @@ void Decoder::MlpAndExperts(const LayerWeights& w, int64_t layer) {
 }
 
 // x + Norm(Mlp(y) + Experts(y))
-void Decoder::NormedExperts(Tensor x, const LayerWeights& w, int64_t layer) {
+void Decoder::SummedExperts(Tensor x, const LayerWeights& w, int64_t layer) {
   const Tensor sum = part_.Rows(backend_, stream_.rows).value();
   const bool dense = !w.mlp_in.empty();
   if (dense) MlpInto(x, w, layer, sum);
   Experts(x, RouterLogits(x, w), w, sum, dense);
-  PostNorm(sum, w.mlp_post_norm);
-  backend_.Add(sum, stream_);
+  AddSum(sum, w.mlp_post_norm);
 }
 
 // (Embed(id) sqrt(P) + Norm(W x / sqrt(D))) / sqrt(2), where x is the embedding. A norm is invariant to a factor of its

@@ -26,8 +26,10 @@ int64_t LargestMicroBatch(int64_t rows, int stages, int64_t saturating_rows);
 
 /// Splits a step in row order, so that each stage sees the rows of a sequence in order. The sizes are about equal: a
 /// border is between two sequences if one is near, else within a sequence. `segments`: the plan's; `pairs`: rotary
-/// angles per row, by rotation.
+/// angles per row, by rotation; `recurrent`: each part of a sequence starts where its state is stored, so that sizes
+/// may differ.
 std::vector<MicroBatch> SplitIntoMicroBatches(const StepPlan& plan, std::span<const AttentionSegment> segments,
-                                              std::span<const int64_t> pairs, int stages, int64_t saturating_rows);
+                                              std::span<const int64_t> pairs, int stages, int64_t saturating_rows,
+                                              bool recurrent = false);
 
 }  // namespace ringside

@@ -43,7 +43,8 @@ NetworkShape Model::shape() const {
   for (const int64_t tokens : state_->virtual_tokens) most_virtual = std::max(most_virtual, tokens);
   int64_t max_heads = 0;
   for (const Shard& shard : state_->shards) {
-    max_heads = std::max(max_heads, shard.layers.size() * shard.kv_heads.size());
+    const ModelSpec own = shard.Of(spec);
+    max_heads = std::max(max_heads, own.attention_layers() * own.kv_heads);
   }
   return {.layers = spec.attention_layers(),
           .kv_heads = spec.kv_heads,

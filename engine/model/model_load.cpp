@@ -1,6 +1,8 @@
 // Model::Load: from a GGUF file or a folder to weights on the device.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "engine/families/network_plan.h"
 #include "engine/files/file_paths.h"
 #include "engine/model/model_state.h"
@@ -19,7 +21,9 @@ constexpr uint64_t kDummySeed = 1;
 Status Model::State::LoadNetwork(const NetworkPlan& network, const WeightsOf& weights_of, Digest* digest) {
   spec = network.spec;
   planned = network.tensors;
-  ASSIGN_OR_RETURN(shards, MakeShards(spec, layout));
+  if (layout.tensor > 1) RETURN_IF_ERROR(CheckShares(spec, *backends.front()));
+  if (layout.stages > 1) RETURN_IF_ERROR(CheckStages(spec));
+  ASSIGN_OR_RETURN(shards, MakeShards(spec, layout, block));
   RETURN_IF_ERROR(group.Try([&](size_t here) {
     if (here >= backends.size()) return Status::Ok();
     Backend& backend = *backends[here];
@@ -43,6 +47,7 @@ Status Model::State::LoadFiles(const std::string& path, Digest* digest) {
   ASSIGN_OR_RETURN(ModelFiles files, OpenModelFiles(path));
   RETURN_IF_ERROR(WithPath(path, CheckNeeds(files.plan.spec, *backends.front())));
   RETURN_IF_ERROR(WithPath(path, CheckTensors(files.plan, files.tensors, files.unsupported)));
+  for (const FileTensor& tensor : files.tensors) block = std::max(block, Traits(tensor.data.dtype).block_elements);
   const WeightsOf weights_of = [&](const Shard& shard, Backend& backend, Digest* of_first) {
     return LoadWeights(files.plan, files.tensors, shard, backend, of_first);
   };

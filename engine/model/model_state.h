@@ -36,6 +36,7 @@ struct Model::State {
   std::vector<int64_t> virtual_tokens;  // by adapter
   std::vector<PlannedTensor> planned;   // the file's tensors, as named by adapters
   bool gguf = false;
+  int64_t block = 1;  // Shard::block
   std::vector<Shard> shards;
   std::unique_ptr<SlabShards> slabs;  // null for a single rank
   StepPlanner planner;

@@ -73,30 +73,21 @@ Status CheckNeeds(const ModelSpec& spec, const Backend& backend) {
                          "quantization");
 }
 
-Status CheckShares(const ModelSpec& spec) {
-  const char* what = spec.encoder_layers > 0         ? "an encoder"
-                     : spec.latent.rank > 0          ? "multi-head latent attention"
-                     : !spec.varied_layers().empty() ? "attention heads that differ between layers"
-                     : spec.heads_vary()             ? "numbers of heads that differ between layers"
-                     : spec.shares_keys()            ? "layers that share keys and values"
-                     : spec.layer_inputs > 0         ? "per-layer embeddings"
-                     : spec.experts > 0              ? "a mixture of experts"
-                     : spec.recurrent()              ? "recurrent layers"
-                     : spec.query_gate               ? "a gate of the attention's output"
-                     : spec.norm_after               ? "norms after attention and MLP"
-                     : spec.qk_norm == QkNorm::kRows ? "norms over all queries, and all keys, of a row"
-                                                     : nullptr;
+// A share of a mixture is summed by itself before it joins the stream.
+Status CheckShares(const ModelSpec& spec, const Backend& backend) {
+  const bool sparse = std::ranges::any_of(spec.layer_traits, [](const LayerTraits& layer) { return layer.sparse; });
+  const bool norms = spec.norm_after || spec.qk_norm == QkNorm::kRows || spec.recurrent_groups == 1;
+  const char* what = spec.encoder_layers > 0                                       ? "an encoder"
+                     : sparse                                                      ? "sparse activations"
+                     : norms && !backend.has(Feature::kRankNorms)                  ? "norms of values of all heads"
+                     : spec.experts > 0 && !backend.has(Feature::kSeparateExperts) ? "a mixture of experts"
+                                                                                   : nullptr;
   if (what == nullptr) return Status::Ok();
   return InvalidArgument(fmt::format("the model has {}, which ranks cannot share", what), "tensor_parallel_size");
 }
 
 Status CheckStages(const ModelSpec& spec) {
-  const char* what = spec.encoder_layers > 0         ? "an encoder"
-                     : spec.recurrent()              ? "recurrent layers"
-                     : !spec.varied_layers().empty() ? "attention heads that differ between layers"
-                     : spec.shares_keys()            ? "layers that share keys and values"
-                     : spec.layer_inputs > 0         ? "per-layer embeddings"
-                                                     : nullptr;
+  const char* what = spec.encoder_layers > 0 ? "an encoder" : spec.layer_inputs > 0 ? "per-layer embeddings" : nullptr;
   if (what == nullptr) return Status::Ok();
   return InvalidArgument(fmt::format("the model has {}, which stages cannot share", what), "pipeline_parallel_size");
 }

@@ -10,8 +10,8 @@ class Backend;
 
 /// ERRORS: kInvalidArgument, with the feature, if the backend does not support it.
 Status CheckNeeds(const ModelSpec& spec, const Backend& backend);
-/// ERRORS: kInvalidArgument, with the feature, if it rules out tensor parallelism.
-Status CheckShares(const ModelSpec& spec);
+/// ERRORS: kInvalidArgument, with the feature, if it rules out tensor parallelism on such devices.
+Status CheckShares(const ModelSpec& spec, const Backend& backend);
 /// ERRORS: kInvalidArgument, with the feature, if it rules out pipeline parallelism.
 Status CheckStages(const ModelSpec& spec);
 

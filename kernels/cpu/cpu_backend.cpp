@@ -259,6 +259,28 @@ void CpuBackend::AllReduceAdd(Tensor x, Tensor y) {
   Add(x, y);
 }
 
+void CpuBackend::AllReduceInPlace(Tensor x) {
+  CheckFloat(x);
+  CHECK_EQ(x.stride, x.cols);
+  if (comms_.layer) comms_.layer->AllReduceSum(x.f32(), x.rows * x.cols);
+}
+
+void CpuBackend::RmsNormOfRanks(Tensor x, int64_t columns, bool counts, const float* weight, float eps) {
+  CheckFloat(x);
+  own_columns_.resize(static_cast<size_t>(x.rows));  // sums of squares
+  EachRow(x.rows, x.cols, [&](int64_t r) {
+    double sum = 0;
+    for (int64_t c = 0; counts && c < x.cols; ++c) sum += std::pow(static_cast<double>(x.f32_row(r)[c]), 2);
+    own_columns_[static_cast<size_t>(r)] = static_cast<float>(sum);
+  });
+  if (comms_.layer) comms_.layer->AllReduceSum(own_columns_.data(), x.rows);
+  EachRow(x.rows, x.cols, [&](int64_t r) {
+    const float mean = own_columns_[static_cast<size_t>(r)] / static_cast<float>(columns);
+    const float factor = 1.0f / std::sqrt(mean + eps);
+    for (int64_t c = 0; c < x.cols; ++c) x.f32_row(r)[c] *= factor * weight[c];
+  });
+}
+
 void CpuBackend::AllGatherColumns(Tensor x, std::span<const int64_t> borders) {
   CheckFloat(x);
   if (!comms_.layer) return;

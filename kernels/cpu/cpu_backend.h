@@ -70,6 +70,8 @@ class CpuBackend final : public Backend {
   void SampleTokens(Tensor logits, std::span<const RowSamplingParams> row_params,
                     std::span<SampledToken> sampled) override;
   void AllReduceAdd(Tensor x, Tensor y) override;
+  void AllReduceInPlace(Tensor x) override;
+  void RmsNormOfRanks(Tensor x, int64_t columns, bool counts, const float* weight, float eps) override;
   void AllGatherColumns(Tensor x, std::span<const int64_t> borders) override;
   void SendRows(Tensor x) override;
   void ReceiveRows(Tensor x) override;

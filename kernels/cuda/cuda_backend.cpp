@@ -32,6 +32,7 @@ constexpr Feature kFeatures[] = {
     Feature::kLatentAttention,  // attention/
     Feature::kVariedLayers,     // attention/
     Feature::kRecurrence,       // recurrence/
+    Feature::kRankNorms,        // ranks/
 };
 constexpr size_t kSmallestArena = 2 * kStagingBytes + kWorkspaceBytes + kScratchBytes + (size_t{128} << 20);
 
@@ -44,7 +45,8 @@ void CheckFloat(const Tensor& x) {
 /// Blocks until all slab memory that the copy touches is committed.
 void WaitForCommit(const void* slab, std::span<const SlabRun> runs, DeviceMemory* memory) {
   for (const SlabRun& run : runs) {
-    memory->Await(static_cast<const std::byte*>(slab) + run.offset, static_cast<size_t>(run.bytes));
+    const int64_t bytes = run.bytes + (run.count - 1) * run.stride;
+    memory->Await(static_cast<const std::byte*>(slab) + run.offset, static_cast<size_t>(bytes));
   }
 }
 
@@ -418,7 +420,10 @@ void CudaBackend::LinearHeads(const HeadsArgs& args) {
 
 // ---- ranks
 
-void CudaBackend::AllReduceAdd(Tensor x, Tensor y) {
+void CudaBackend::AllReduceAdd(Tensor x, Tensor y) { RecordAllReduce(x, y, true); }
+void CudaBackend::AllReduceInPlace(Tensor x) { RecordAllReduce(x, x, false); }
+
+void CudaBackend::RecordAllReduce(Tensor x, Tensor y, bool accumulate) {
   CheckFloat(x), CheckFloat(y);
   CHECK(x.dtype == DType::kF32 && y.dtype == DType::kF32);
   CHECK(x.stride == x.cols && x.rows == y.rows && x.cols == y.cols && x.cols % 8 == 0 && y.stride % 4 == 0);
@@ -426,8 +431,23 @@ void CudaBackend::AllReduceAdd(Tensor x, Tensor y) {
   const int64_t max_rows = RankLinks::kOutboxBytes / StorageBytes(options_.dtype, x.cols);
   for (int64_t first = 0; first < x.rows; first += max_rows) {
     const int64_t rows = std::min(max_rows, x.rows - first);
-    recorder_.Record({.kind = OpKind::kAllReduceAdd, .x = x.Rows(first, rows), .y = y.Rows(first, rows)}, x.rows);
+    recorder_.Record(
+        {.kind = OpKind::kAllReduce, .x = x.Rows(first, rows), .y = y.Rows(first, rows), .accumulate = accumulate},
+        x.rows);
   }
+}
+
+void CudaBackend::RmsNormOfRanks(Tensor x, int64_t columns, bool counts, const float* weight, float eps) {
+  CheckFloat(x);
+  CHECK(exchange_.started());
+  recorder_.Record({.kind = OpKind::kNormOfRanks,
+                    .x = x,
+                    .y = x,
+                    .norm_weight = weight,
+                    .eps = eps,
+                    .all_columns = columns,
+                    .counts = counts},
+                   x.rows);
 }
 
 void CudaBackend::AllGatherColumns(Tensor x, std::span<const int64_t> borders) {

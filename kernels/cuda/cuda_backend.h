@@ -96,6 +96,8 @@ class CudaBackend final : public Backend {
   void SampleTokens(Tensor logits, std::span<const RowSamplingParams> row_params,
                     std::span<SampledToken> sampled) override;
   void AllReduceAdd(Tensor x, Tensor y) override;
+  void AllReduceInPlace(Tensor x) override;
+  void RmsNormOfRanks(Tensor x, int64_t columns, bool counts, const float* weight, float eps) override;
   void AllGatherColumns(Tensor x, std::span<const int64_t> borders) override;
   void SendRows(Tensor x) override { TransferRows(OpKind::kSend, x); }
   void ReceiveRows(Tensor x) override { TransferRows(OpKind::kReceive, x); }
@@ -112,6 +114,7 @@ class CudaBackend final : public Backend {
 
   /// Records a GEMM with weights of one type and one input order; writes columns [column, column + outputs) of y.
   void RecordLinear(const LinearArgs& args, std::span<const Weight* const> weights, int64_t column, int64_t outputs);
+  void RecordAllReduce(Tensor x, Tensor y, bool accumulate);
   /// Sends to the next pipeline stage or receives from the previous one; many rows take several calls.
   void TransferRows(OpKind kind, Tensor x);
 

@@ -29,7 +29,20 @@ int64_t LayersPerPart(const KvShape& shape, std::span<const SlabRun> runs) {
   return (shape.layers + parts - 1) / parts;
 }
 
+/// Copies a run without regard to layers.
+void CopyStrided(bool to_host, const SlabRun& run, std::byte* slab, cudaStream_t stream) {
+  const auto width = static_cast<size_t>(run.bytes), pitch = static_cast<size_t>(run.stride),
+             host_pitch = static_cast<size_t>(run.host_stride), count = static_cast<size_t>(run.count);
+  std::byte* device = slab + run.offset;
+  if (to_host) {
+    CHECK_CUDA(cudaMemcpy2DAsync(run.host, host_pitch, device, pitch, width, count, cudaMemcpyDeviceToHost, stream));
+  } else {
+    CHECK_CUDA(cudaMemcpy2DAsync(device, pitch, run.host, host_pitch, width, count, cudaMemcpyHostToDevice, stream));
+  }
+}
+
 void CopyWhole(bool to_host, const SlabRun& run, std::byte* slab, cudaStream_t stream) {
+  if (run.stride > 0) return CopyStrided(to_host, run, slab, stream);
   std::byte* device = slab + run.offset;
   const auto bytes = static_cast<size_t>(run.bytes);
   if (to_host) {
@@ -118,7 +131,9 @@ CopyTicket SlabCopies::Begin(bool to_host, const KvShape& shape, std::byte* slab
     const int64_t offset = shape.LayerOffset(layer);  // within each tile
     const auto width = static_cast<size_t>(shape.LayerOffset(layer + layers) - offset);
     for (const SlabRun& run : tiles) {
-      if (run.host_layer_stride > 0) {
+      if (run.stride > 0) {  // available with the first layers
+        if (layer == 0) CopyWhole(to_host, run, slab, stream);
+      } else if (run.host_layer_stride > 0) {
         CopyChunks(to_host, shape, run, slab, layer, layers, stream);
       } else if (layers == shape.layers) {
         CopyWhole(to_host, run, slab, stream);

@@ -91,6 +91,10 @@ class ForwardingBackend : public Backend {
     inner_->SampleTokens(logits, choices, chosen);
   }
   void AllReduceAdd(Tensor x, Tensor y) override { inner_->AllReduceAdd(x, y); }
+  void AllReduceInPlace(Tensor x) override { inner_->AllReduceInPlace(x); }
+  void RmsNormOfRanks(Tensor x, int64_t columns, bool counts, const float* w, float eps) override {
+    inner_->RmsNormOfRanks(x, columns, counts, w, eps);
+  }
   void AllGatherColumns(Tensor x, std::span<const int64_t> borders) override { inner_->AllGatherColumns(x, borders); }
   void SampleGreedy(Tensor logits, int64_t first, std::span<SampledToken> chosen) override {
     inner_->SampleGreedy(logits, first, chosen);

@@ -31,7 +31,7 @@ std::optional<AdaptedPart> PartOf(TensorRole role) {
 
 int64_t FirstOutput(TensorRole role, const ModelSpec& own, int64_t layer) {
   const auto [kv_heads, head_dim] = own.KvSizes(layer);
-  const int64_t queries = own.heads * head_dim, keys = kv_heads * head_dim;
+  const int64_t queries = own.Heads(layer) * head_dim, keys = kv_heads * head_dim;
   if (role == TensorRole::kKey) return own.gate_columns(layer) + queries;
   if (role == TensorRole::kValue) return own.gate_columns(layer) + queries + keys;
   return role == TensorRole::kUp && own.gated ? own.DenseColumns(layer) : 0;
@@ -54,19 +54,18 @@ Result<Weight> Upload(std::span<const float> values, int64_t rows, int64_t cols,
 
 /// The given rows and columns of a row-major matrix with `cols` columns.
 std::vector<float> Taken(const std::vector<float>& from, int64_t cols, std::span<const int64_t> rows,
-                         IndexRange columns) {
+                         std::span<const IndexRange> columns) {
   std::vector<float> out;
-  out.reserve(rows.size() * static_cast<size_t>(columns.size()));
   for (const int64_t row : rows) {
     const auto begin = from.begin() + row * cols;
-    out.insert(out.end(), begin + columns.begin, begin + columns.end);
+    for (const IndexRange& range : columns) out.insert(out.end(), begin + range.begin, begin + range.end);
   }
   return out;
 }
 
 Result<LowRank> LoadMatrix(const AdapterMatrix& matrix, const PlannedTensor& planned, const ModelSpec& spec,
                            const Shard& shard, Backend& backend) {
-  const TensorCut cut = CutOf(shard, spec, planned.role, matrix.outputs, matrix.inputs);
+  const TensorCut cut = CutOf(shard, spec, planned, matrix.outputs, matrix.inputs);
   const std::vector<int64_t> in_file = RowsInOrder(planned.order, spec, matrix.outputs);
   std::vector<int64_t> outputs;
   for (const IndexRange& range : cut.outputs) {
@@ -76,8 +75,9 @@ Result<LowRank> LoadMatrix(const AdapterMatrix& matrix, const PlannedTensor& pla
   out.first_output = FirstOutput(planned.role, shard.Of(spec), planned.layer - shard.layers.begin);
   const std::vector<float> a =
       Taken(matrix.a, matrix.inputs, RowsInOrder(RowOrder::kPlain, spec, matrix.rank), cut.inputs);
-  ASSIGN_OR_RETURN(out.a, Upload(a, matrix.rank, cut.inputs.size(), backend));
-  const std::vector<float> b = Taken(matrix.b, matrix.rank, outputs, {0, matrix.rank});
+  ASSIGN_OR_RETURN(out.a, Upload(a, matrix.rank, cut.cols(), backend));
+  const IndexRange ranks[] = {{0, matrix.rank}};
+  const std::vector<float> b = Taken(matrix.b, matrix.rank, outputs, ranks);
   ASSIGN_OR_RETURN(out.b, Upload(b, cut.rows(), matrix.rank, backend));
   return out;
 }

@@ -144,8 +144,8 @@ Status RankFollower::Save(const RankCall& call) {
   RETURN_IF_ERROR(CheckOwnMemory(call.address, call.shape.slab_bytes()));
   std::vector<std::byte> bytes;
   for (SlabRun run : call.runs) {
-    bytes.resize(static_cast<size_t>(run.bytes));
-    run.host = bytes.data();
+    bytes.resize(static_cast<size_t>(run.all_bytes()));
+    run.host = bytes.data(), run.host_stride = run.bytes;
     backend_.WaitForCopy(backend_.SaveSlab(call.shape, Pointer(call.address), {&run, 1}));
     line_.SendBytes(bytes.data(), bytes.size());
   }
@@ -156,10 +156,10 @@ Status RankFollower::Load(const RankCall& call) {
   RETURN_IF_ERROR(CheckOwnMemory(call.address, call.shape.slab_bytes()));
   std::vector<std::byte> bytes;
   for (SlabRun run : call.runs) {
-    bytes.resize(static_cast<size_t>(run.bytes));
+    bytes.resize(static_cast<size_t>(run.all_bytes()));
     line_.ReceiveBytes(bytes.data(), bytes.size());
     RETURN_IF_ERROR(line_.status());
-    run.host = bytes.data();
+    run.host = bytes.data(), run.host_stride = run.bytes;
     backend_.WaitForCopy(backend_.LoadSlab(call.shape, Pointer(call.address), {&run, 1}));
   }
   return Status::Ok();

@@ -10,7 +10,7 @@
 namespace ringside {
 namespace {
 
-constexpr int64_t kMaxPositions = int64_t{1} << 48, kMostTiles = int64_t{1} << 26;
+constexpr int64_t kMaxPositions = int64_t{1} << 48, kMostTiles = int64_t{1} << 26, kMaxSlots = 1 << 12;
 constexpr auto kLastKind = RankCallKind::kLoad;
 
 uint64_t AddressOf(const void* data) { return reinterpret_cast<uint64_t>(data); }
@@ -20,6 +20,7 @@ void PutShape(ByteWriter& out, const KvShape& shape) {
     out.Unsigned(static_cast<uint64_t>(size));
   }
   out.Byte(static_cast<uint8_t>(shape.dtype));
+  out.Unsigned(static_cast<uint64_t>(shape.state.slots));
 }
 
 void PutChoice(ByteWriter& out, const RowSamplingParams& choice) {
@@ -94,16 +95,28 @@ class CallReader {
     const auto types = {DType::kF32, DType::kF16, DType::kBF16, DType::kF8E4M3};
     Require(std::ranges::find(types, shape->dtype) != types.end() && shape->ring_tiles > 0);
     shape->latent_dim = own_.latent.rank;
-    Require(shape->layers == own_.layers && shape->kv_heads == own_.kv_heads && shape->head_dim == own_.head_dim);
+    shape->varied = own_.varied_layers();
+    shape->state = own_.state();
+    shape->state.slots = Number(kMaxSlots);
+    Require(shape->layers == own_.attention_layers() && shape->kv_heads == own_.kv_heads &&
+            shape->head_dim == own_.head_dim);
   }
 
   void ReadPlan(StepPlan* plan) {
     for (auto* rows : {&plan->positions, &plan->first_live, &plan->pinned_positions, &plan->wanted_rows}) rows->clear();
     plan->ids.clear();
     plan->segments.clear();
+    plan->state_writes.clear();
+    state_ends_.clear();
     ReadShape(&plan->shape);
     for (size_t left = in_.Count(); left > 0 && sound_; --left) ReadSegment(plan);
-    for (AttentionSegment& segment : plan->segments) segment.first_live = plan->first_live.data() + segment.first_row;
+    size_t state_begin = 0;
+    for (size_t i = 0; i < plan->segments.size(); ++i) {
+      AttentionSegment& segment = plan->segments[i];
+      segment.first_live = plan->first_live.data() + segment.first_row;
+      segment.state_writes = std::span(plan->state_writes).subspan(state_begin, state_ends_[i] - state_begin);
+      state_begin = state_ends_[i];
+    }
     for (size_t left = in_.Count(); left > 0 && sound_; --left) {
       plan->wanted_rows.push_back(Number(plan->rows() - 1));
     }
@@ -131,7 +144,26 @@ class CallReader {
       plan->first_live.push_back(first_live);
       plan->pinned_positions.push_back(t - behind);
     }
+    ReadState(&segment, plan);
     plan->segments.push_back(segment);
+  }
+
+  /// The segment's boundaries, as every device requires them.
+  void ReadState(AttentionSegment* segment, StepPlan* plan) {
+    const int64_t slots = plan->shape.state.slots, slot = in_.Signed();
+    Require(slot >= -1 && slot < slots);
+    Require(!own_.recurrent() || slot >= 0 || segment->position < StateShape::kChunk);
+    segment->state_slot = sound_ ? static_cast<int>(slot) : -1;
+    const int64_t end = segment->position + segment->rows;
+    int64_t last = StateShape::BoundaryBefore(segment->position);
+    for (size_t left = in_.Count(2); left > 0 && sound_; --left) {
+      const int64_t position = last + (1 + Number(kMaxPositions)) * StateShape::kChunk, to = Number(kMaxSlots);
+      Require(position <= end && to < slots && to != slot);
+      plan->state_writes.push_back({position, static_cast<int>(to)});
+      last = position;
+    }
+    Require(!own_.recurrent() || last == StateShape::BoundaryBefore(end));
+    state_ends_.push_back(plan->state_writes.size());
   }
 
   void ReadChoices(RankCall* call) {
@@ -184,15 +216,26 @@ class CallReader {
     ReadShape(&call->shape);
     call->address = in_.Fixed64();
     call->runs.clear();
-    const int64_t all = sound_ ? call->shape.slab_bytes() : 0;
-    for (size_t left = in_.Count(2); left > 0 && sound_; --left) {
+    const int64_t all = sound_ ? call->shape.slab_bytes() : 0, tiles = sound_ ? call->shape.TileBegin(0) : 0,
+                  tile = std::max<int64_t>(1, sound_ ? call->shape.tile_bytes() : 1);
+    for (size_t left = in_.Count(4); left > 0 && sound_; --left) {
       SlabRun run{.offset = Number(all)};
       run.bytes = Number(all - run.offset);
-      Require(run.offset % call->shape.tile_bytes() == 0 && run.bytes % call->shape.tile_bytes() == 0);
+      run.count = Number(all);
+      run.stride = Number(all);
+      if (run.stride > 0) {
+        const int64_t rest = all - run.offset - run.bytes;
+        Require(run.bytes > 0 && run.bytes <= run.stride && run.count > 0 && run.count - 1 <= rest / run.stride);
+      } else if (run.offset < tiles) {
+        Require(run.count == 1 && run.offset + run.bytes <= tiles);
+      } else {
+        Require(run.count == 1 && (run.offset - tiles) % tile == 0 && run.bytes % tile == 0);
+      }
       call->runs.push_back(run);
     }
   }
 
+  std::vector<size_t> state_ends_;  // of each segment in the plan's state writes
   ByteReader in_;
   const ModelSpec& own_;
   bool sound_ = true;
@@ -228,6 +271,14 @@ std::string EncodeRun(const StepPlan& plan, const KvShape& shape, std::span<cons
       const int64_t now = plan.positions[row] - plan.pinned_positions[row];
       out.Signed(now - std::exchange(behind, now));
     }
+    out.Signed(segment.state_slot);
+    out.Unsigned(segment.state_writes.size());
+    int64_t last = StateShape::BoundaryBefore(segment.position);
+    for (const StateWrite& write : segment.state_writes) {
+      out.Unsigned(static_cast<uint64_t>((write.position - last) / StateShape::kChunk - 1));
+      out.Unsigned(static_cast<uint64_t>(write.slot));
+      last = write.position;
+    }
   }
   out.Unsigned(plan.wanted_rows.size());
   for (const int64_t row : plan.wanted_rows) out.Unsigned(static_cast<uint64_t>(row));
@@ -249,8 +300,9 @@ std::string EncodeCopy(RankCallKind kind, const KvShape& shape, const void* slab
   out.Fixed64(AddressOf(slab));
   out.Unsigned(runs.size());
   for (const SlabRun& run : runs) {
-    out.Unsigned(static_cast<uint64_t>(run.offset));
-    out.Unsigned(static_cast<uint64_t>(run.bytes));
+    for (const int64_t number : {run.offset, run.bytes, run.count, run.stride}) {
+      out.Unsigned(static_cast<uint64_t>(number));
+    }
   }
   return out.Take();
 }

@@ -67,7 +67,7 @@ CopyTicket RemoteRank::SaveSlab(const KvShape& shape, const void* slab, std::spa
   line_.Send(EncodeCopy(Kind::kSave, shape, slab, runs));
   std::vector<std::byte> bytes;
   for (const SlabRun& run : runs) {
-    bytes.resize(static_cast<size_t>(run.bytes));
+    bytes.resize(static_cast<size_t>(run.all_bytes()));
     line_.ReceiveBytes(bytes.data(), bytes.size());
     if (!line_.status().ok()) return 0;  // status() reports it: the saved bytes will not be used
     const std::byte* from = bytes.data();

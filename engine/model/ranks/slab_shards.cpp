@@ -12,13 +12,8 @@ namespace ringside {
 
 SlabShards::SlabShards(RankGroup& group, std::vector<SlabMemory*> memories, const std::vector<Shard>& shards,
                        const ModelSpec& spec)
-    : group_(group), all_(spec.layers * spec.kv_heads), ranks_(memories.size()) {
-  for (size_t r = 0; r < ranks_.size(); ++r) {
-    ranks_[r].memory = memories[r];
-    ranks_[r].layers = shards[r].layers;
-    ranks_[r].kv_heads = shards[r].kv_heads;
-    ranks_[r].saves = shards[r].saves;
-  }
+    : group_(group) {
+  for (size_t r = 0; r < memories.size(); ++r) ranks_.emplace_back(memories[r], shards[r], spec);
 }
 
 SlabShards::~SlabShards() = default;
@@ -32,7 +27,8 @@ std::optional<size_t> SlabShards::free_bytes() const {
   for (const Rank& rank : ranks_) {
     const std::optional<size_t> free = rank.memory->free_bytes();
     if (!free) continue;
-    const size_t all = *free / static_cast<size_t>(rank.size()) * static_cast<size_t>(all_);
+    const auto [own, whole] = rank.part.ratio();
+    const size_t all = *free / static_cast<size_t>(own) * static_cast<size_t>(whole);
     least = std::min(least.value_or(all), all);
   }
   return least;
@@ -47,8 +43,9 @@ Status SlabShards::status() const {
 int64_t SlabShards::page_bytes(int64_t slab_bytes) const {
   int64_t page = 1;
   for (size_t r = 0; r < ranks_.size(); ++r) {
-    const int64_t all = ranks_[r].memory->page_bytes(Share(r, slab_bytes)) * all_;
-    page = std::lcm(page, all / std::gcd(all, ranks_[r].size()));
+    const auto [own, whole] = ranks_[r].part.ratio();
+    const int64_t all = ranks_[r].memory->page_bytes(Share(r, slab_bytes)) * whole;
+    page = std::lcm(page, all / std::gcd(all, own));
   }
   return page;
 }
@@ -88,13 +85,6 @@ void* SlabShards::Local(size_t rank, const void* data) const {
          Share(rank, static_cast<const std::byte*>(data) - range.data);
 }
 
-KvShape SlabShards::ShapeOf(size_t rank, const KvShape& shape) const {
-  KvShape own = shape;
-  own.layers = ranks_[rank].layers.size();
-  own.kv_heads = ranks_[rank].kv_heads.size();
-  return own;
-}
-
 Status SlabShards::Commit(void* data, size_t bytes) {
   std::vector<Status> statuses(ranks_.size());
   group_.Run([&](size_t r) { statuses[r] = ranks_[r].memory->Commit(Local(r, data), Share(r, bytes)); });
@@ -127,23 +117,20 @@ CopyTicket SlabShards::LoadSlab(const KvShape& shape, void* slab, std::span<cons
   return Begin(shape, slab, runs, true);
 }
 
-// In a host slab a rank's heads are contiguous within each of its layers of every tile; its device slab has only those.
 CopyTicket SlabShards::Begin(const KvShape& shape, const void* slab, std::span<const SlabRun> runs, bool load) {
   const uint64_t number = ++copies_;
+  for (const SlabRun& run : runs) {
+    if (!load) ranks_.front().part.ClearPadding(shape, run);
+  }
   group_.Run([&](size_t r) {
     Rank& rank = ranks_[r];
     CopyTicket ticket = 0;
-    if (load || rank.saves) {
-      const int64_t first =
-          rank.layers.begin * shape.layer_tile_bytes() + rank.kv_heads.begin * shape.HeadTileBytes(shape.head_dim);
-      std::vector<SlabRun> own;
-      for (const SlabRun& run : runs) {
-        own.push_back({.offset = Share(r, run.offset),
-                       .bytes = Share(r, run.bytes),
-                       .host = run.host + first,
-                       .host_layer_stride = shape.layer_tile_bytes(),
-                       .host_tile_stride = shape.tile_bytes()});
-      }
+    std::vector<SlabRun> own;
+    for (const SlabRun& run : runs) {
+      const std::vector<SlabRun> part = rank.part.RunsOf(shape, run, !load);
+      own.insert(own.end(), part.begin(), part.end());
+    }
+    if (!own.empty()) {
       const KvShape own_shape = ShapeOf(r, shape);
       ticket = load ? rank.memory->LoadSlab(own_shape, Local(r, slab), own)
                     : rank.memory->SaveSlab(own_shape, Local(r, slab), own);
@@ -180,7 +167,8 @@ void SlabShards::WaitForCopy(CopyTicket ticket) {
 }
 
 int64_t SlabShards::slab_chunk_bytes() const {
-  return ranks_.front().memory->slab_chunk_bytes() * all_ / ranks_.front().size();
+  const auto [own, whole] = ranks_.front().part.ratio();
+  return ranks_.front().memory->slab_chunk_bytes() * whole / own;
 }
 
 }  // namespace ringside

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/model/ranks/rank_group.h"
+#include "engine/model/ranks/slab_part.h"
 #include "engine/model/weights/shard.h"
 #include "kernels/slab_memory.h"
 
@@ -45,7 +46,7 @@ class SlabShards final : public SlabMemory {
   bool PinHost(void* data, size_t bytes) override { return ranks_.front().memory->PinHost(data, bytes); }
 
   /// A rank's slab shape, and its local address for the engine's slab address `data`.
-  KvShape ShapeOf(size_t rank, const KvShape& shape) const;
+  KvShape ShapeOf(size_t rank, const KvShape& shape) const { return ranks_[rank].part.ShapeOf(shape); }
   void* Local(size_t rank, const void* data) const;
 
  private:
@@ -55,11 +56,9 @@ class SlabShards final : public SlabMemory {
     std::atomic<uint64_t> done{0};
   };
   struct Rank {
-    SlabMemory* memory = nullptr;
-    IndexRange layers, kv_heads;
-    bool saves = true;  // saves its heads
-    /// Heads summed over its layers.
-    int64_t size() const { return layers.size() * kv_heads.size(); }
+    Rank(SlabMemory* of, const Shard& shard, const ModelSpec& spec) : memory(of), part(shard, spec) {}
+    SlabMemory* memory;
+    SlabPart part;
     Copies saved, loaded;
     Copies& Of(bool load) { return load ? loaded : saved; }
   };
@@ -69,10 +68,13 @@ class SlabShards final : public SlabMemory {
     std::vector<Buffer> own;  // by rank
   };
 
-  /// Bytes of a rank's slab for `bytes` of the whole slab.
+  /// Bytes of a rank's slab for `bytes` of the whole slab, rounded up to a device's vectors.
   template <std::integral Bytes>
   Bytes Share(size_t rank, Bytes bytes) const {
-    return bytes * static_cast<Bytes>(ranks_[rank].size()) / static_cast<Bytes>(all_);
+    constexpr Bytes kVector = 64;
+    const SlabRatio ratio = ranks_[rank].part.ratio();
+    const auto all = static_cast<Bytes>(ratio.all);
+    return ((bytes * static_cast<Bytes>(ratio.own) + all - 1) / all + kVector - 1) / kVector * kVector;
   }
   const Range& RangeOf(const void* data) const;
   CopyTicket Begin(const KvShape& shape, const void* slab, std::span<const SlabRun> runs, bool load);
@@ -80,8 +82,7 @@ class SlabShards final : public SlabMemory {
   static void PollCopies(Rank& rank, bool wait);
 
   RankGroup& group_;
-  int64_t all_;  // heads summed over all layers
-  std::vector<Rank> ranks_;
+  std::deque<Rank> ranks_;     // a rank does not move
   std::vector<Range> ranges_;  // reservations
   uint64_t copies_ = 0;        // copies started; a ticket is twice the number, plus 1 for a load
 };

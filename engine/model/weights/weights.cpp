@@ -135,8 +135,8 @@ class Loader {
     }
     const std::vector<float> slopes = spec_.AlibiSlopes();
     if (!slopes.empty()) {
-      const auto own =
-          std::span(slopes).subspan(static_cast<size_t>(shard_.heads.begin), static_cast<size_t>(shard_.heads.size()));
+      const IndexRange heads = shard_.Heads(spec_.heads, spec_.kv_heads).heads;
+      const auto own = std::span(slopes).subspan(static_cast<size_t>(heads.begin), static_cast<size_t>(heads.size()));
       RETURN_IF_ERROR(Upload({own.begin(), own.end()}, &weights_.slopes));
     }
     if (shard_.chooses() && spec_.final_norm) {
@@ -162,7 +162,9 @@ class Loader {
   Status LoadEncoderTensor(const PlannedTensor& planned, const FileTensor& tensor) {
     EncoderWeights& encoder = weights_.encoder;
     if (planned.layer >= 0) return LoadLayerTensor(planned, tensor, encoder.layers[static_cast<size_t>(planned.layer)]);
-    if (planned.role == TensorRole::kFinalNorm) return LoadNorm(tensor, &encoder.final_norm);
+    if (planned.role == TensorRole::kFinalNorm) {
+      return LoadNorm(planned, tensor, &encoder.final_norm, 1, spec_.norm_offset);
+    }
     return LoadDistanceBiases(planned, tensor, &encoder.biases);
   }
 
@@ -202,17 +204,23 @@ class Loader {
   /// Loads a tensor by its row of the table: into weights_, `layer` or `expert`.
   Status LoadRole(const PlannedTensor& planned, const FileTensor& tensor, LayerWeights& layer, ExpertWeights& expert) {
     const auto Matrix = [&](Weight* weight) { return LoadMatrix(planned, tensor, weight); };
-    const auto Norm = [&](DeviceVector* vector, float scale = 1) { return LoadNorm(tensor, vector, scale); };
-    const auto Vector = [&](DeviceVector* vector, float scale = 1) { return LoadVector(tensor, vector, 0, scale); };
+    const auto Norm = [&](DeviceVector* vector, float scale = 1) {
+      return LoadNorm(planned, tensor, vector, scale, spec_.norm_offset);
+    };
+    const auto Vector = [&](DeviceVector* vector, float scale = 1) {
+      return LoadVector(planned, tensor, vector, 0, scale);
+    };
     const auto Joined = [&](DeviceVector* vector, int64_t total) {
       return LoadConcatenated(planned, tensor, total, vector);
     };
     const int64_t layer_here = planned.layer - shard_.layers.begin;
     const int64_t width = planned.layer < 0 ? 0 : own_.DenseColumns(layer_here);
-    const auto PlainNorm = [&](DeviceVector* vector) { return LoadNorm(tensor, vector, 1, 0); };
-    const auto Convolution = [&](DeviceVector* vector) { return LoadConvolution(tensor, vector); };
-    const auto Rate = [&](DeviceVector* vector) { return LoadRate(tensor, vector); };
-    const auto HeadNorm = [&](DeviceVector* vector, LayerWeights& of) { return LoadHeadNorm(tensor, vector, of); };
+    const auto PlainNorm = [&](DeviceVector* vector) { return LoadNorm(planned, tensor, vector, 1, 0); };
+    const auto Convolution = [&](DeviceVector* vector) { return LoadConvolution(planned, tensor, vector); };
+    const auto Rate = [&](DeviceVector* vector) { return LoadRate(planned, tensor, vector); };
+    const auto HeadNorm = [&](DeviceVector* vector, LayerWeights& of) {
+      return LoadHeadNorm(planned, tensor, vector, of);
+    };
     // The bias of an all-reduced sum is added on one rank only.
     const auto SumBias = [&](DeviceVector* vector) { return shard_.rank == 0 ? Vector(vector) : Status::Ok(); };
     switch (planned.role) {
@@ -248,10 +256,10 @@ class Loader {
 
   /// Reduces `host` to the rank's part, copied to `copy` unless it is the whole tensor.
   Status Take(const PlannedTensor& planned, HostTensor* host, std::vector<std::byte>* copy) const {
-    const TensorCut cut = CutOf(shard_, spec_, planned.role, host->rows, host->cols);
-    const int64_t rows = cut.rows();
-    if (rows == host->rows && cut.inputs.size() == host->cols) return Status::Ok();
-    const bool some_inputs = cut.inputs.size() != host->cols;
+    const TensorCut cut = CutOf(shard_, spec_, planned, host->rows, host->cols);
+    const int64_t rows = cut.rows(), cols = cut.cols();
+    if (rows == host->rows && cols == host->cols) return Status::Ok();
+    const bool some_inputs = cols != host->cols;
     if (some_inputs && !host->order.empty()) {
       return InvalidArgument(fmt::format("tensor '{}' has act-order inputs (desc_act), and cannot be shared "
                                          "by {} ranks",
@@ -259,7 +267,10 @@ class Loader {
                              "tensor_parallel_size");
     }
     const int64_t block = Traits(host->dtype).block_elements;
-    if (cut.inputs.begin % block != 0 || cut.inputs.end % block != 0) {
+    const auto splits_block = [block](const IndexRange& range) {
+      return range.begin % block != 0 || range.end % block != 0;
+    };
+    if (std::ranges::any_of(cut.inputs, splits_block)) {
       return InvalidArgument(fmt::format("tensor '{}' is stored as {}, in blocks of {} values, and cannot be shared by "
                                          "{} ranks",
                                          planned.name, Traits(host->dtype).name, block, shard_.ranks),
@@ -267,16 +278,17 @@ class Loader {
     }
     const auto bytes_of = [&](int64_t values) { return static_cast<size_t>(StorageBytes(host->dtype, values)); };
     std::vector<std::byte> taken;
-    taken.reserve(bytes_of(rows * cut.inputs.size()));
+    taken.reserve(bytes_of(rows * cols));
     for (const IndexRange& outputs : cut.outputs) {
       for (int64_t row = outputs.begin; row < outputs.end; ++row) {
-        const auto values =
-            host->bytes.subspan(bytes_of(row * host->cols + cut.inputs.begin), bytes_of(cut.inputs.size()));
-        taken.insert(taken.end(), values.begin(), values.end());
+        for (const IndexRange& inputs : cut.inputs) {
+          const auto values = host->bytes.subspan(bytes_of(row * host->cols + inputs.begin), bytes_of(inputs.size()));
+          taken.insert(taken.end(), values.begin(), values.end());
+        }
       }
     }
     *copy = std::move(taken);
-    host->rows = rows, host->cols = cut.inputs.size(), host->bytes = *copy;
+    host->rows = rows, host->cols = cols, host->bytes = *copy;
     return Status::Ok();
   }
 
@@ -288,11 +300,12 @@ class Loader {
   RandomMatrix DummyMatrix(const PlannedTensor& planned, const FileTensor& tensor) const {
     int64_t rows = tensor.data.rows, cols = tensor.data.cols;
     if (planned.transposed) std::swap(rows, cols);
-    const TensorCut cut = CutOf(shard_, spec_, planned.role, rows, cols);
+    const TensorCut cut = CutOf(shard_, spec_, planned, rows, cols);
+    CHECK_EQ(std::ssize(cut.inputs), 1);  // more only in GGUF files, which have data
     RandomMatrix matrix{.seed = SeedOf(*seed_, tensor.name),
                         .whole_cols = cols,
-                        .first_col = cut.inputs.begin,
-                        .cols = cut.inputs.size(),
+                        .first_col = cut.inputs.front().begin,
+                        .cols = cut.inputs.front().size(),
                         .table = IsTable(planned.role)};
     for (const IndexRange& outputs : cut.outputs) matrix.rows.push_back({outputs.begin, outputs.size()});
     return matrix;
@@ -348,26 +361,37 @@ class Loader {
     return RandomValues({.seed = SeedOf(*seed_, tensor.name), .whole_cols = count, .rows = {{0, 1}}, .cols = count});
   }
 
-  /// (values + offset) * scale
-  Status LoadVector(const FileTensor& tensor, DeviceVector* vector, float offset = 0, float scale = 1) {
+  /// The rank's part of a tensor's values, given that each of its outputs has `cols` values.
+  Result<std::vector<float>> OwnValues(const PlannedTensor& planned, const FileTensor& tensor, int64_t cols = 1) const {
     ASSIGN_OR_RETURN(std::vector<float> values, ValuesOf(tensor));
+    const TensorCut cut = CutOf(shard_, spec_, planned, std::ssize(values) / cols, cols);
+    if (cut.rows() * cols == std::ssize(values)) return values;
+    std::vector<float> own;
+    for (const IndexRange& part : cut.outputs) {
+      own.insert(own.end(), values.begin() + part.begin * cols, values.begin() + part.end * cols);
+    }
+    return own;
+  }
+
+  /// (values + offset) * scale
+  Status LoadVector(const PlannedTensor& planned, const FileTensor& tensor, DeviceVector* vector, float offset,
+                    float scale) {
+    ASSIGN_OR_RETURN(std::vector<float> values, OwnValues(planned, tensor));
     for (float& value : values) value = (value + offset) * scale;
     return Upload(values, vector);
   }
-  Status LoadNorm(const FileTensor& tensor, DeviceVector* weight, float scale = 1) {
-    return LoadNorm(tensor, weight, scale, spec_.norm_offset);
-  }
-  Status LoadNorm(const FileTensor& tensor, DeviceVector* weight, float scale, float offset) {
-    const auto count = static_cast<size_t>(tensor.data.rows * tensor.data.cols);
-    if (IsDummy(tensor)) return Upload(std::vector<float>(count, scale), weight);
-    return LoadVector(tensor, weight, offset, scale);
+  Status LoadNorm(const PlannedTensor& planned, const FileTensor& tensor, DeviceVector* weight, float scale,
+                  float offset) {
+    if (!IsDummy(tensor)) return LoadVector(planned, tensor, weight, offset, scale);
+    const TensorCut cut = CutOf(shard_, spec_, planned, tensor.data.rows * tensor.data.cols, 1);
+    return Upload(std::vector<float>(static_cast<size_t>(cut.rows()), scale), weight);
   }
   /// Channels of the convolution [n, kernel]; when all parts are loaded, uploads [kernel, channels].
-  Status LoadConvolution(const FileTensor& tensor, DeviceVector* vector) {
-    ASSIGN_OR_RETURN(const std::vector<float> values, ValuesOf(tensor));
+  Status LoadConvolution(const PlannedTensor& planned, const FileTensor& tensor, DeviceVector* vector) {
+    ASSIGN_OR_RETURN(const std::vector<float> values, OwnValues(planned, tensor, spec_.recurrence.kernel));
     std::vector<float>& all = joined_[vector];
     all.insert(all.end(), values.begin(), values.end());
-    const auto channels = static_cast<size_t>(spec_.recurrence.channels()),
+    const auto channels = static_cast<size_t>(own_.recurrence.channels()),
                kernel = static_cast<size_t>(spec_.recurrence.kernel);
     if (all.size() < channels * kernel) return Status::Ok();
     std::vector<float> out(all.size());
@@ -375,21 +399,22 @@ class Loader {
     return Upload(out, vector);
   }
   /// -e^v of each stored value, or the value itself; one value per head is that of all its decays.
-  Status LoadRate(const FileTensor& tensor, DeviceVector* vector) {
-    ASSIGN_OR_RETURN(std::vector<float> values, ValuesOf(tensor));
+  Status LoadRate(const PlannedTensor& planned, const FileTensor& tensor, DeviceVector* vector) {
+    ASSIGN_OR_RETURN(std::vector<float> values, OwnValues(planned, tensor));
     for (float& value : values) {
       if (!spec_.stored_rates) value = static_cast<float>(-std::exp(static_cast<double>(value)));
     }
     const std::vector<float> heads = values;
-    values.resize(static_cast<size_t>(spec_.recurrence.decays()));
+    values.resize(static_cast<size_t>(own_.recurrence.decays()));
     const size_t decays = values.size() / heads.size();  // of a head
     for (size_t i = 0; i < values.size(); ++i) values[i] = heads[i / decays];
     return Upload(values, vector);
   }
   /// The norm of queries or of keys. After the rotation, the norm itself has weights of one, and the product of both
   /// norms' weights is a factor of the rotated queries: scores are products of both.
-  Status LoadHeadNorm(const FileTensor& tensor, DeviceVector* weight, LayerWeights& layer) {
-    if (spec_.qk_norm != QkNorm::kRotatedHeads) return LoadNorm(tensor, weight);
+  Status LoadHeadNorm(const PlannedTensor& planned, const FileTensor& tensor, DeviceVector* weight,
+                      LayerWeights& layer) {
+    if (spec_.qk_norm != QkNorm::kRotatedHeads) return LoadNorm(planned, tensor, weight, 1, spec_.norm_offset);
     std::vector<float> values(static_cast<size_t>(spec_.head_dim), 1.0f);
     RETURN_IF_ERROR(Upload(values, weight));
     if (!IsDummy(tensor)) {
@@ -408,12 +433,13 @@ class Loader {
   Status LoadLatentUp(const FileTensor& tensor, LatentWeights& latent) {
     const LatentAttention& sizes = spec_.latent;
     const int64_t rows = sizes.plain + sizes.value;
+    const IndexRange heads = shard_.Heads(spec_.heads, spec_.kv_heads).heads;
     if (IsDummy(tensor)) {
       const auto make = [&](const char* part, int64_t outputs, int64_t inputs, Weight* weight) {
         return Keep(tensor,
                     backend_.MakeRandomWeight({.seed = SeedOf(*seed_, tensor.name + part),
                                                .whole_cols = inputs,
-                                               .rows = {{0, spec_.heads * outputs}},
+                                               .rows = {{heads.begin * outputs, heads.size() * outputs}},
                                                .cols = inputs}),
                     weight);
       };
@@ -425,13 +451,13 @@ class Loader {
           fmt::format("tensor '{}': act-order columns (GPTQ desc_act) are not supported here", tensor.name));
     }
     std::vector<int64_t> of_keys, of_values;  // rows
-    for (int64_t row = 0; row < spec_.heads * rows; ++row) {
+    for (int64_t row = heads.begin * rows; row < heads.end * rows; ++row) {
       (row % rows < sizes.plain ? of_keys : of_values).push_back(row);
     }
     ASSIGN_OR_RETURN(const std::vector<float> keys, TransposedHeads(tensor, of_keys, sizes.plain));
     RETURN_IF_ERROR(Keep(tensor,
                          backend_.LoadWeight({.dtype = DType::kF32,
-                                              .rows = spec_.heads * sizes.rank,
+                                              .rows = heads.size() * sizes.rank,
                                               .cols = sizes.plain,
                                               .bytes = std::as_bytes(std::span(keys))}),
                          &latent.key_up));
@@ -441,9 +467,8 @@ class Loader {
     return Keep(tensor, backend_.LoadWeight(host), &latent.value_up);
   }
   Status FinalNorm(const FileTensor& tensor) {
-    const float scale = spec_.logit_scale;
-    if (!spec_.plain_final_norm || IsDummy(tensor)) return LoadNorm(tensor, &weights_.final_norm, scale);
-    return LoadVector(tensor, &weights_.final_norm, 0, scale);
+    const float offset = spec_.plain_final_norm ? 0 : spec_.norm_offset;
+    return LoadNorm({.role = TensorRole::kFinalNorm}, tensor, &weights_.final_norm, spec_.logit_scale, offset);
   }
   /// Norms of queries and keys without weights.
   Status FillHeadNorms(int64_t layer, LayerWeights* weights) {
@@ -480,8 +505,7 @@ class Loader {
       const std::vector<int64_t> rows = RowsInOrder(planned.order, spec_, static_cast<int64_t>(file.size()));
       std::ranges::transform(rows, values.begin(), [&](int64_t row) { return file[static_cast<size_t>(row)]; });
     }
-    const auto count = static_cast<int64_t>(values.size());
-    const TensorCut cut = CutOf(shard_, spec_, planned.role, count, 0);
+    const TensorCut cut = CutOf(shard_, spec_, planned, std::ssize(values), 1);
     std::vector<float>& all = joined_[vector];
     for (const IndexRange& part : cut.outputs)
       all.insert(all.end(), values.begin() + part.begin, values.begin() + part.end);

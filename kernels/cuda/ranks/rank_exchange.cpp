@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
+#include <vector>
 
 #include "base/log.h"
 #include "kernels/cuda/cuda_check.h"
 #include "kernels/cuda/ranks/rank_argmax.h"
 #include "kernels/cuda/ranks/rank_messages.h"
+#include "kernels/cuda/ranks/rank_norms.h"
 
 namespace ringside::cuda {
 
@@ -101,8 +104,8 @@ Status RankExchange::Measure(const Launcher& on) {
     const int64_t rows = (kMinBytes << size) / StorageBytes(options_.dtype, kCols);
     const Tensor x{DType::kF32, memory, rows, kCols, kCols};
     const Tensor y{DType::kF32, static_cast<std::byte*>(memory) + bytes, rows, kCols, kCols};
-    const float own = Time(on, [&] { LaunchAllReduceAdd(on, peers_.links(), options_.dtype, x, y); });
-    faster[size] = Time(on, [&] { AllReduceByNccl(on, x, y); }) < own;
+    const float own = Time(on, [&] { LaunchAllReduce(on, peers_.links(), options_.dtype, x, y, true); });
+    faster[size] = Time(on, [&] { AllReduceByNccl(on, x, y, true); }) < own;
   }
   CHECK_CUDA(cudaFree(memory));
   comm_->Broadcast(&faster, sizeof(faster), 0);
@@ -130,9 +133,9 @@ size_t RankExchange::SizeOf(int64_t bytes) {
   return std::min<size_t>(kSizes - 1, std::bit_width(units - 1));
 }
 
-void RankExchange::AllReduceAdd(const Launcher& on, Tensor x, Tensor y) {
-  if (ByNccl(StorageBytes(options_.dtype, x.rows * x.cols))) return AllReduceByNccl(on, x, y);
-  LaunchAllReduceAdd(on, peers_.links(), options_.dtype, x, y);
+void RankExchange::AllReduce(const Launcher& on, Tensor x, Tensor y, bool accumulate) {
+  if (ByNccl(StorageBytes(options_.dtype, x.rows * x.cols))) return AllReduceByNccl(on, x, y, accumulate);
+  LaunchAllReduce(on, peers_.links(), options_.dtype, x, y, accumulate);
 }
 
 bool RankExchange::AllReduceAddNorm(const Launcher& on, Tensor x, Tensor y, const FusedNorm& norm) {
@@ -141,12 +144,12 @@ bool RankExchange::AllReduceAddNorm(const Launcher& on, Tensor x, Tensor y, cons
   return true;
 }
 
-void RankExchange::AllReduceByNccl(const Launcher& on, Tensor x, Tensor y) {
+void RankExchange::AllReduceByNccl(const Launcher& on, Tensor x, Tensor y, bool accumulate) {
   const int64_t row_bytes = StorageBytes(options_.dtype, x.cols);
   if (!options_.fixed_order) {
     LaunchConvert(on, x, {options_.dtype, messages_.memory(), x.rows, x.cols, x.cols});
     messages_.nccl().AllReduceSum(messages_.memory(), x.rows * x.cols, options_.dtype);
-    return LaunchAddMessages(WithoutOverlap(on), messages_.memory(), options_.dtype, 1, y);
+    return LaunchSumMessages(WithoutOverlap(on), messages_.memory(), options_.dtype, 1, y, accumulate);
   }
   // All-gather and local reduction in rank order, as our own kernels do.
   const int64_t max_rows = kMessageBytes / (ranks() * row_bytes);
@@ -156,8 +159,17 @@ void RankExchange::AllReduceByNccl(const Launcher& on, Tensor x, Tensor y) {
     auto* own = static_cast<std::byte*>(messages_.memory()) + comm_->rank() * rows * row_bytes;
     LaunchConvert(on, x.Rows(first, rows), {options_.dtype, own, rows, x.cols, x.cols});
     messages_.nccl().AllGather(messages_.memory(), static_cast<size_t>(rows * row_bytes));
-    LaunchAddMessages(WithoutOverlap(on), messages_.memory(), options_.dtype, ranks(), y.Rows(first, rows));
+    LaunchSumMessages(WithoutOverlap(on), messages_.memory(), options_.dtype, ranks(), y.Rows(first, rows), accumulate);
   }
+}
+
+void RankExchange::RmsNorm(const Launcher& on, Tensor x, const SharedNorm& norm, float* scratch) {
+  std::vector<int64_t> borders(static_cast<size_t>(ranks()) + 1);
+  std::iota(borders.begin(), borders.end(), int64_t{0});
+  const Tensor sums{DType::kF32, scratch, x.rows, ranks(), ranks()};
+  LaunchRowSquares(on, x, norm.counts, sums.Columns(comm_->rank(), 1));
+  AllGatherColumns(on, borders.data(), sums);
+  LaunchNormBySquares(on, x, sums, norm.columns, norm.weight, norm.eps);
 }
 
 void RankExchange::AllGatherColumns(const Launcher& on, const int64_t* borders, Tensor x) {

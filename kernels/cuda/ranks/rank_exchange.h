@@ -17,6 +17,14 @@
 
 namespace ringside::cuda {
 
+/// A norm of rows with `columns` columns on all ranks.
+struct SharedNorm {
+  int64_t columns = 0;
+  bool counts = true;  // whether this rank's columns contribute to the mean
+  const float* weight = nullptr;
+  float eps = 0;
+};
+
 class RankExchange {
  public:
   struct Options {
@@ -48,11 +56,14 @@ class RankExchange {
   /// Whether captured NCCL calls must no longer be replayed.
   bool broken() const { return messages_.broken(); }
 
-  /// All-reduce: y += the sum of all ranks' x, each rounded to the transit type. x, y [rows, n] kF32, n a multiple of
-  /// 8, x contiguous.
+  /// All-reduce: y += or = the sum of all ranks' x, each rounded to the transit type. x, y [rows, n] kF32, n a multiple
+  /// of 8, x contiguous; they may be the same unless y accumulates.
   /// REQUIRES: rows * n values of the transit type fit in RankLinks::kOutboxBytes.
-  void AllReduceAdd(const Launcher& on, Tensor x, Tensor y);
-  /// AllReduceAdd with the norm of y's rows fused in. False, and nothing is done, if no kernel supports it.
+  void AllReduce(const Launcher& on, Tensor x, Tensor y, bool accumulate);
+  /// Backend::RmsNormOfRanks. `scratch` has a float per row and rank.
+  void RmsNorm(const Launcher& on, Tensor x, const SharedNorm& norm, float* scratch);
+  /// An accumulating AllReduce with the norm of y's rows fused in. False, and nothing is done, if no kernel supports
+  /// it.
   [[nodiscard]] bool AllReduceAddNorm(const Launcher& on, Tensor x, Tensor y, const FusedNorm& norm);
   /// All-gather: columns [borders[r], borders[r + 1]) of x (kF32) from rank r; at most kOutboxBytes per rank.
   void AllGatherColumns(const Launcher& on, const int64_t* borders, Tensor x);
@@ -77,7 +88,7 @@ class RankExchange {
   float Time(const Launcher& on, const Sum& sum);
   static size_t SizeOf(int64_t bytes);
   bool ByNccl(int64_t bytes) const { return by_nccl_[SizeOf(bytes)]; }
-  void AllReduceByNccl(const Launcher& on, Tensor x, Tensor y);
+  void AllReduceByNccl(const Launcher& on, Tensor x, Tensor y, bool accumulate);
   void AllGatherByNccl(const Launcher& on, const int64_t* borders, int64_t widest, Tensor x);
 
   std::unique_ptr<Comm> comm_;

@@ -44,7 +44,7 @@ __device__ __forceinline__ void Push(const RankLinks& links, uint32_t call, int6
 }
 
 __global__ void __launch_bounds__(kThreads)
-    AllReduceSmallKernel(RankLinks links, DType dtype, const float4* x, Tensor y) {
+    AllReduceSmallKernel(RankLinks links, DType dtype, const float4* x, Tensor y, bool accumulate) {
   BeginDependentKernel();
   const uint32_t call = LoadOne(links.calls) + 1;
   const int64_t count = y.rows * y.cols / 4, all = int64_t{gridDim.x} * kThreads;
@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(kThreads)
       });
       Add(dtype, {word.x, word.z}, &sum);
     }
-    *to = Sum(before, sum);
+    *to = accumulate ? Sum(before, sum) : sum;
   }
 }
 
@@ -158,7 +158,7 @@ __device__ __forceinline__ std::byte* Outbox(const RankLinks& links, int rank, u
 /// A word has eight values; a thread loads several words per iteration. Every rank divides the words over blocks
 /// equally.
 __global__ void __launch_bounds__(kThreads)
-    AllReduceLargeKernel(RankLinks links, DType dtype, const float4* x, Tensor y) {
+    AllReduceLargeKernel(RankLinks links, DType dtype, const float4* x, Tensor y, bool accumulate) {
   constexpr int kWords = 4;
   BeginDependentKernel();
   const uint32_t call = LoadOne(links.calls) + 1;
@@ -194,7 +194,7 @@ __global__ void __launch_bounds__(kThreads)
       if (i >= end) break;
       for (int half = 0; half < 2; ++half) {
         float4* to = Float4At(y, 2 * i + half);
-        *to = Sum(*to, sums[k][half]);
+        *to = accumulate ? Sum(*to, sums[k][half]) : sums[k][half];
       }
     }
   }
@@ -234,11 +234,11 @@ int Blocks(int64_t items) {
 
 }  // namespace
 
-void LaunchAllReduceAdd(const Launcher& on, const RankLinks& links, DType dtype, Tensor x, Tensor y) {
+void LaunchAllReduce(const Launcher& on, const RankLinks& links, DType dtype, Tensor x, Tensor y, bool accumulate) {
   const int64_t fours = x.rows * x.cols / 4;
   const bool small = fours <= RankLinks::kInboxFloat4s;
   Launch(on, small ? AllReduceSmallKernel : AllReduceLargeKernel, Grid(Blocks(small ? fours : fours / 2)), kThreads, 0,
-         links, dtype, static_cast<const float4*>(x.data), y);
+         links, dtype, static_cast<const float4*>(x.data), y, accumulate);
 }
 
 bool CanFuseAllReduceNorm(Tensor y, const FusedNorm& norm) {

@@ -30,10 +30,10 @@ struct RankLinks {
   RankTimeout timeout;
 };
 
-/// All-reduce: y += the sum of all ranks' x, each rounded to `dtype` (kF16 or kBF16), in rank order. x, y [rows, n]
-/// kF32, n a multiple of 8, x contiguous.
-/// REQUIRES: rows * n values of `dtype` fit in kOutboxBytes.
-void LaunchAllReduceAdd(const Launcher& on, const RankLinks& links, DType dtype, Tensor x, Tensor y);
+/// All-reduce: y += or = the sum of all ranks' x, each rounded to `dtype` (kF16 or kBF16), in rank order. x, y [rows,
+/// n] kF32, n a multiple of 8, x contiguous; they may be the same unless y accumulates. REQUIRES: rows * n values of
+/// `dtype` fit in kOutboxBytes.
+void LaunchAllReduce(const Launcher& on, const RankLinks& links, DType dtype, Tensor x, Tensor y, bool accumulate);
 /// The norm of every row of the sum (launch.h: LaunchNorm).
 struct FusedNorm {
   const float* weight = nullptr;
@@ -45,7 +45,7 @@ struct FusedNorm {
 /// Whether LaunchAllReduceAddNorm supports these arguments: up to RankLinks::kMaxBlocks rows that fit in an inbox,
 /// each in the registers of a block.
 bool CanFuseAllReduceNorm(Tensor y, const FusedNorm& norm);
-/// LaunchAllReduceAdd with the norm of y's rows fused in.
+/// An accumulating LaunchAllReduce with the norm of y's rows fused in.
 void LaunchAllReduceAddNorm(const Launcher& on, const RankLinks& links, DType dtype, Tensor x, Tensor y,
                             const FusedNorm& norm);
 /// All-gather: columns [borders[r], borders[r + 1]) of x (kF32) from rank r; at most kOutboxBytes per rank.

@@ -22,7 +22,7 @@ __device__ __forceinline__ float* ElementOf(const Tensor& x, int64_t i) {
 }
 
 __global__ void __launch_bounds__(kThreads)
-    AddMessagesKernel(const void* messages, DType dtype, int messages_count, Tensor y) {
+    SumMessagesKernel(const void* messages, DType dtype, int messages_count, Tensor y, bool accumulate) {
   const int64_t count = y.rows * y.cols;
   ForAll(count / 4, [&](int64_t four) {
     float4 sum = {0, 0, 0, 0};
@@ -32,9 +32,8 @@ __global__ void __launch_bounds__(kThreads)
       sum.z += LoadElement(messages, dtype, i + 2), sum.w += LoadElement(messages, dtype, i + 3);
     }
     auto* to = reinterpret_cast<float4*>(ElementOf(y, 4 * four));
-    float4 value = *to;
-    value.x += sum.x, value.y += sum.y, value.z += sum.z, value.w += sum.w;
-    *to = value;
+    const float4 before = accumulate ? *to : float4{0, 0, 0, 0};
+    *to = {before.x + sum.x, before.y + sum.y, before.z + sum.z, before.w + sum.w};
   });
 }
 
@@ -52,8 +51,8 @@ dim3 GridFor(const Launcher& on, int64_t items) {
 
 }  // namespace
 
-void LaunchAddMessages(const Launcher& on, const void* messages, DType dtype, int count, Tensor y) {
-  Launch(on, AddMessagesKernel, GridFor(on, y.rows * y.cols / 4), kThreads, 0, messages, dtype, count, y);
+void LaunchSumMessages(const Launcher& on, const void* messages, DType dtype, int count, Tensor y, bool accumulate) {
+  Launch(on, SumMessagesKernel, GridFor(on, y.rows * y.cols / 4), kThreads, 0, messages, dtype, count, y, accumulate);
 }
 
 void LaunchPackColumns(const Launcher& on, Tensor columns, float* message) {

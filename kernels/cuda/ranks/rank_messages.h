@@ -1,5 +1,5 @@
-// Converts between a step's tensors and contiguous NCCL messages: packs and unpacks columns, and adds a message to the
-// residual stream.
+// Converts between a step's tensors and contiguous NCCL messages: packs and unpacks columns, and sums
+// messages.
 #pragma once
 
 #include "kernels/cuda/launch.h"
@@ -7,9 +7,9 @@
 
 namespace ringside::cuda {
 
-/// y += the sum of `count` messages in order. Messages [count][rows, n] are contiguous kF16 or kBF16; y is kF32, n a
-/// multiple of 4.
-void LaunchAddMessages(const Launcher& on, const void* messages, DType dtype, int count, Tensor y);
+/// y += or = the sum of `count` messages in order. Messages [count][rows, n] are contiguous kF16 or kBF16; y is kF32, n
+/// a multiple of 4.
+void LaunchSumMessages(const Launcher& on, const void* messages, DType dtype, int count, Tensor y, bool accumulate);
 /// Copies columns to the contiguous message [rows, columns.cols]; both kF32.
 void LaunchPackColumns(const Launcher& on, Tensor columns, float* message);
 /// The inverse of LaunchPackColumns.

@@ -35,7 +35,8 @@ enum class OpKind {
   kGatherRows,
   kPermuteColumns,
   kSampleTokens,
-  kAllReduceAdd,
+  kAllReduce,
+  kNormOfRanks,
   kAllGatherColumns,
   kSampleGreedy,
   kSend,
@@ -52,12 +53,14 @@ struct StepOp {
   int64_t outputs[kMaxWeights] = {};
   DType weight_dtype = DType::kBF16;  // also kLowRank: type of its matrices
   const int32_t* indices = nullptr;   // kEmbed, kGatherRows: staged; kPermuteColumns: act-order permutation of a weight
-  const float* norm_weight = nullptr;  // kNorm, kNormHeads
+  const float* norm_weight = nullptr;  // kNorm, kNormHeads, kNormOfRanks
   const float* bias = nullptr;         // of a linear layer, or of a LayerNorm
   const void* rounded_bias = nullptr;  // of a linear layer, in the type of x
   float eps = 0;
   int64_t heads = 0;                          // kNormHeads, kLinearHeads
-  bool accumulate = false;                    // kEmbed, kLinear: y += instead of y =
+  int64_t all_columns = 0;                    // kNormOfRanks: on all ranks
+  bool counts = false;                        // kNormOfRanks: whether x contributes to the mean
+  bool accumulate = false;                    // kEmbed, kLinear, kAllReduce: y += instead of y =
   bool layer_norm = false;                    // kNorm: LayerNorm instead of RMSNorm
   Activation activation = Activation::kSilu;  // kMultiplyActivated, kActivate, kExperts
   float scale = 1;                            // kEmbed; kSoftCap: the cap

@@ -159,8 +159,12 @@ size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
     case OpKind::kSampleTokens:
       LaunchSampleTokens(on_, op.x, op.row_params, op.sampled, op.sampled_ids);
       return 1;
-    case OpKind::kAllReduceAdd:
-      return AllReduceAdd(ops);
+    case OpKind::kAllReduce:
+      return RunAllReduce(ops);
+    case OpKind::kNormOfRanks:
+      CHECK_LE(static_cast<size_t>(op.x.rows * exchange_->ranks()) * sizeof(float), scratch().size());
+      exchange_->RmsNorm(on_, op.x, {op.all_columns, op.counts, op.norm_weight, op.eps}, static_cast<float*>(scratch_));
+      return 1;
     case OpKind::kAllGatherColumns:
       exchange_->AllGatherColumns(on_, op.borders, op.x);
       return 1;
@@ -177,9 +181,9 @@ size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
   return 1;
 }
 
-size_t StepRunner::AllReduceAdd(std::span<const StepOp> ops) {
+size_t StepRunner::RunAllReduce(std::span<const StepOp> ops) {
   const StepOp& op = ops.front();
-  const StepOp* norm = ConsumerOf(ops);
+  const StepOp* norm = op.accumulate ? ConsumerOf(ops) : nullptr;
   if (norm != nullptr && (norm->kind != OpKind::kNorm || IsInPlace(*norm))) norm = nullptr;
   const StepOp* linear = norm != nullptr ? ConsumerOf(ops.subspan(1)) : nullptr;
   // If the layer after the norm runs in E4M3, the norm kernel quantizes its rows, so it is not fused with the
@@ -189,7 +193,7 @@ size_t StepRunner::AllReduceAdd(std::span<const StepOp> ops) {
                                   {norm->norm_weight, norm->bias, norm->layer_norm, norm->eps, norm->y})) {
     return 2;
   }
-  exchange_->AllReduceAdd(on_, op.x, op.y);
+  exchange_->AllReduce(on_, op.x, op.y, op.accumulate);
   return 1;
 }
 

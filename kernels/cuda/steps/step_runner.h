@@ -39,7 +39,7 @@ class StepRunner {
   /// Runs the first operation and those fused with it; returns their number.
   size_t RunFirst(std::span<const StepOp> ops);
   /// As RunFirst for an all-reduce, fused with the norm after it.
-  size_t AllReduceAdd(std::span<const StepOp> ops);
+  size_t RunAllReduce(std::span<const StepOp> ops);
   /// As RunFirst for an operation of rows, or several sums of rows in one launch.
   size_t RunRowOp(std::span<const StepOp> ops);
   /// As RunFirst for head norms: those of queries and keys in one launch, or with the gate of their results.

@@ -124,49 +124,6 @@ TEST(FamilyGguf, LogitsEqualTheReference) {
   EXPECT_EQ(files, 30);
 }
 
-struct Shared {
-  Shared(const std::string& path, const RankLayout& layout) : backends(testing::MakeTestRanks("cpu", layout)) {
-    std::vector<Backend*> all;
-    for (const auto& backend : backends) all.push_back(backend.get());
-    auto loaded = Model::Load(path, all, layout.stages);
-    status = loaded.status();
-    if (loaded.ok()) model = std::move(*loaded);
-  }
-  std::vector<std::unique_ptr<Backend>> backends;
-  Status status = Status::Ok();
-  std::unique_ptr<Model> model;
-};
-
-// Ranks with some heads each give the same logits, or the error names the part that cannot be sharded.
-TEST_P(FamilyModel, ShardsAcrossRanksOrIsRefused) {
-  const Shared shared(FamilyFolder(GetParam()), {.tensor = 2});
-  const ModelSpec& spec = model_->spec();
-  if (spec.latent.rank > 0 || spec.experts > 0 || spec.norm_after || spec.qk_norm == QkNorm::kRows ||
-      spec.recurrent()) {
-    EXPECT_EQ(shared.status.code(), StatusCode::kInvalidArgument);
-    EXPECT_NE(shared.status.message().find("which ranks cannot share"), std::string::npos) << shared.status.ToString();
-    return;
-  }
-  ASSERT_TRUE(shared.status.ok()) << shared.status.ToString();
-  const std::vector<TokenId> ids = ScatteredIds(60, spec.vocab);
-  OwnCache cache(*shared.model, kTurning, 16);
-  EXPECT_LT(RelativeError(RunAll(*shared.model, cache.get(), ids, 16), Run(kTurning, 16, ids)), 1e-5);
-}
-
-TEST_P(FamilyModel, IsTheSameInStages) {
-  const Shared shared(FamilyFolder(GetParam()), {.stages = 2});
-  const ModelSpec& spec = model_->spec();
-  if (spec.recurrent() || !spec.varied_layers().empty() || spec.shares_keys()) {
-    EXPECT_NE(shared.status.message().find(", which stages cannot share"), std::string::npos)
-        << shared.status.ToString();
-    return;
-  }
-  ASSERT_TRUE(shared.status.ok()) << shared.status.ToString();
-  const std::vector<TokenId> ids = ScatteredIds(60, model_->spec().vocab);
-  OwnCache cache(*shared.model, kTurning, 16);
-  EXPECT_TRUE(RunAll(*shared.model, cache.get(), ids, 16) == Run(kTurning, 16, ids));
-}
-
 // A device with quantized weights refuses unsupported operations; it never computes something else.
 class Quantising : public ForwardingBackend {
  public:

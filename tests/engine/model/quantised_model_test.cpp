@@ -42,7 +42,7 @@ TinyRun RunExact(const std::string& name, DType dtype, uint32_t seed = 0) {
   return RunTiny(name, cpu, DType::kF32, 16);
 }
 
-const char* const kFamilies[] = {"llama", "llama_biases", "mistral", "qwen2", "qwen3", "gpt2"};
+const char* const kDenseModels[] = {"llama", "llama_biases", "mistral", "qwen2", "qwen3", "gpt2"};
 
 class QuantisedModel : public ::testing::TestWithParam<const char*> {
  protected:
@@ -53,7 +53,7 @@ INSTANTIATE_TEST_SUITE_P(All, QuantisedModel, ::testing::Values("int8", "fp8"),
 
 // Individual random errors are within 30 % of their mean.
 TEST_P(QuantisedModel, ErrorMatchesRandomRounding) {
-  for (const char* name : kFamilies) {
+  for (const char* name : kDenseModels) {
     const std::vector<float> want = ReadFloats(GoldenFolder(name) + "/logits.f32");
     const double error = NormError(RunExact(name, dtype_).logits, want);
     double random = 0;
@@ -67,7 +67,7 @@ TEST_P(QuantisedModel, ErrorMatchesRandomRounding) {
 // A GPU rounds weights (if rows are odd or many), activations and cache rows to its type, which the CPU can emulate; 50
 // % more for rounding inside attention.
 TEST_P(QuantisedModel, GpuErrorMatchesTheRoundingOfItsType) {
-  for (const char* name : kFamilies) {
+  for (const char* name : kDenseModels) {
     const TinyRun exact = RunExact(name, dtype_);
     for (const char* type : {"cuda_bf16", "cuda_f16"}) {
       const auto device = testing::MakeDevice(std::string(type) + "_" + GetParam());

@@ -1,5 +1,6 @@
-// Sessions of families with recurrent layers in the engine, on every device with a fixed order: rewinds, edits, forks
-// and many turns give the same tokens and log probabilities, bit for bit, as a computation from the first token on.
+// Sessions of families with recurrent layers in the engine, on every device with a fixed order, on ranks and in stages:
+// rewinds, edits, forks and many turns give the same tokens and log probabilities, bit for bit, as a computation from
+// the first token on.
 #include <gtest/gtest.h>
 
 #include "tests/engine/engine_harness.h"
@@ -10,17 +11,23 @@
 namespace ringside {
 namespace {
 
-class RecurrentSessions : public ::testing::TestWithParam<std::tuple<const char*, const char*>> {
+using SessionsCase = std::tuple<std::string, std::string, RankLayout>;  // a device, a family
+
+class RecurrentSessions : public ::testing::TestWithParam<SessionsCase> {
  protected:
   static constexpr RingWindow kWindow{4, 60, Eviction::kTurn};
 
   void SetUp() override {
-    const auto& [device, family] = GetParam();
-    backend_ = testing::MakeDevice(device);
-    if (backend_ == nullptr) GTEST_SKIP() << "no " << device << " here";
-    auto model = Model::Load(FamilyFolder(family), *backend_);
-    const std::string refusal = model.ok() ? "" : model.status().message();
-    if (refusal.find("does not support yet") != std::string::npos) GTEST_SKIP() << refusal;
+    const auto& [device, family, layout] = GetParam();
+    if (layout.ranks() > 1) {
+      backends_ = testing::MakeTestRanks(device, layout);
+    } else {
+      backends_.push_back(testing::MakeDevice(device));
+    }
+    if (backends_[0] == nullptr) GTEST_SKIP() << "no " << device << " here";
+    std::vector<Backend*> ranks;
+    for (const auto& backend : backends_) ranks.push_back(backend.get());
+    auto model = Model::Load(FamilyFolder(family), ranks, layout.stages);
     ASSERT_TRUE(model.ok()) << model.status().ToString();
     model_ = std::move(*model);
     tokenizer_ = std::make_unique<LetterTokenizer>(model_->spec().vocab);
@@ -57,7 +64,7 @@ class RecurrentSessions : public ::testing::TestWithParam<std::tuple<const char*
   }
   std::vector<TokenId> First(int64_t n) const { return {ids_.begin(), ids_.begin() + n}; }
 
-  std::unique_ptr<Backend> backend_;
+  std::vector<std::unique_ptr<Backend>> backends_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<Tokenizer> tokenizer_;
   std::unique_ptr<Engine> engine_;
@@ -66,12 +73,23 @@ class RecurrentSessions : public ::testing::TestWithParam<std::tuple<const char*
   TimelineId fresh_ = 1000;
 };
 
-INSTANTIATE_TEST_SUITE_P(All, RecurrentSessions,
-                         ::testing::Combine(::testing::Values("cpu", "cuda_bf16_fixed"),
-                                            ::testing::ValuesIn(kRecurrentFamilies)),
-                         [](const auto& info) {
-                           return std::string(std::get<0>(info.param)) + "_" + std::get<1>(info.param);
-                         });
+/// All alone, and one of each mixer shared.
+std::vector<SessionsCase> SessionsCases() {
+  std::vector<SessionsCase> cases;
+  for (const char* device : {"cpu", "cuda_bf16_fixed"}) {
+    for (const char* family : kRecurrentFamilies) cases.emplace_back(device, family, RankLayout{});
+  }
+  for (const char* family : {"qwen3_next", "granitemoehybrid", "kimi_linear", "lfm2_moe"}) {
+    for (const RankLayout layout : {RankLayout{.tensor = 2}, RankLayout{.stages = 2}}) {
+      cases.emplace_back("cpu", family, layout);
+    }
+  }
+  return cases;
+}
+INSTANTIATE_TEST_SUITE_P(All, RecurrentSessions, ::testing::ValuesIn(SessionsCases()), [](const auto& info) {
+  const auto& [device, family, layout] = info.param;
+  return device + "_" + family + (layout.ranks() == 1 ? "" : layout.tensor > 1 ? "_2_ranks" : "_2_stages");
+});
 
 TEST_P(RecurrentSessions, RewindsAndEditsAreExact) {
   for (int64_t length = 200; length > 1; length -= 13) {

@@ -8,30 +8,44 @@
 namespace ringside {
 namespace {
 
+/// A network with a recurrent layer.
 ModelSpec Spec() {
   ModelSpec spec;
-  spec.layers = 2, spec.heads = 4, spec.kv_heads = 2, spec.head_dim = 8, spec.vocab = 100;
+  spec.layers = 3, spec.heads = 4, spec.kv_heads = 2, spec.head_dim = 8, spec.vocab = 100;
+  spec.recurrence = {
+      .mixer = Mixer::kDeltaNet, .key_heads = 1, .value_heads = 2, .key_size = 8, .value_size = 16, .kernel = 4};
+  spec.layer_traits.resize(3);
+  spec.layer_traits[1].mixer = Mixer::kDeltaNet;
   return spec;
 }
 
-const KvShape kShape{2, 2, 8, DType::kF16, 1, 4};
+KvShape Shape() {
+  KvShape shape{2, 2, 8, DType::kF16, 1, 4};
+  shape.state = Spec().state();
+  shape.state.slots = 2;
+  return shape;
+}
 
-/// Two sequences, the second of which has evicted tokens.
+constexpr StateWrite kWrites[] = {{128, 0}};
+
+/// Three sequences; the second one has evicted tokens, the third one stores a state.
 StepPlan Plan() {
-  StepPlan plan{.shape = kShape};
-  plan.ids = {5, 99, -1, 3};
-  plan.positions = {0, 1, 100, 101};
-  plan.pinned_positions = {0, 1, 52, 53};
-  plan.first_live = {4, 4, 52, 52};
+  StepPlan plan{.shape = Shape()};
+  plan.ids = {5, 99, -1, 3, 1, 2};
+  plan.positions = {0, 1, 100, 101, 127, 128};
+  plan.pinned_positions = {0, 1, 52, 53, 80, 81};
+  plan.first_live = {4, 4, 52, 52, 80, 80};
   plan.wanted_rows = {1, 3};
-  for (const int64_t first : {0, 2}) {
+  for (const int64_t first : {0, 2, 4}) {
     plan.segments.push_back({.first_row = first,
                              .rows = 2,
                              .position = plan.positions[static_cast<size_t>(first)],
                              .pinned = 4,
                              .first_live = plan.first_live.data() + first,
-                             .slab = reinterpret_cast<void*>(0x7000'0000'0000)});
+                             .slab = reinterpret_cast<void*>(0x7000'0000'0000),
+                             .state_slot = first > 0 ? 1 : -1});
   }
+  plan.segments.back().state_writes = kWrites;
   return plan;
 }
 
@@ -44,6 +58,10 @@ void CheckPlan(const StepPlan& plan) {
       const int64_t t = segment.position + r;
       Require(segment.first_live[r] >= segment.pinned && segment.first_live[r] <= std::max(t, segment.pinned),
               "what a row sees is there");
+    }
+    for (const StateWrite& write : segment.state_writes) {
+      Require(write.slot >= 0 && write.slot < plan.shape.state.slots && write.slot != segment.state_slot,
+              "a state is stored in a slot that the step does not read");
     }
   }
   Require(rows == plan.rows() && rows == std::ssize(plan.pinned_positions), "a step has all of every row");
@@ -78,13 +96,16 @@ std::vector<std::string> Seeds() {
   const RowSamplingParams choices[] = {
       {.temperature = 0, .scored = 7},
       {.banned = ids, .allowed = allowed, .bias = bias, .repeated = ids, .counted = counted, .logprobs = 3}};
-  const SlabRun runs[] = {{.offset = 0, .bytes = kShape.tile_bytes()},
-                          {.offset = 2 * kShape.tile_bytes(), .bytes = 3 * kShape.tile_bytes()}};
+  const KvShape shape = Shape();
+  const SlabRun runs[] = {{.offset = shape.TileBegin(0), .bytes = shape.tile_bytes()},
+                          {.offset = shape.TileBegin(2), .bytes = 3 * shape.tile_bytes()},
+                          {.offset = 64, .bytes = 128},
+                          {.offset = shape.TileBegin(1), .bytes = 16, .count = 3, .stride = shape.tile_bytes()}};
   return {EncodeCall(RankCallKind::kReserve, 300),
           EncodeCall(RankCallKind::kCopyOnDevice, 4096, &plan, ids),
           EncodeRun(plan, plan.shape, plan.segments),
           EncodeChoices(RankCallKind::kChoose, choices),
-          EncodeCopy(RankCallKind::kSave, kShape, &plan, runs),
+          EncodeCopy(RankCallKind::kSave, shape, &plan, runs),
           EncodeAnswer(uint64_t{1} << 40),
           EncodeAnswer(Overloaded("no memory"))};
 }

@@ -77,6 +77,63 @@ TEST_P(DeviceRanksTest, AddsOverAllRanks) {
   }
 }
 
+TEST_P(DeviceRanksTest, SumsInPlace) {
+  if (!backends_.front()->has(Feature::kRankNorms)) GTEST_SKIP() << "not on this device";
+  for (const auto& [rows, cols] : {std::pair<int64_t, int64_t>{1, 64}, {7, 4096}, {300, 512}}) {
+    const auto count = static_cast<size_t>(rows * cols);
+    std::vector<std::vector<float>> parts;
+    for (size_t r = 0; r < backends_.size(); ++r) parts.push_back(Random(count, static_cast<unsigned>(r)));
+    std::vector<float> sum(count);
+    for (const auto& part : parts) {
+      for (size_t i = 0; i < count; ++i) sum[i] += Rounded(type_, part[i]);
+    }
+    OnAll([&](Backend& backend, size_t r) {
+      const DeviceMatrix x(backend, DType::kF32, rows, cols, parts[r]);
+      backend.AllReduceInPlace(x.tensor());
+      EXPECT_EQ(x.Get(), sum) << rows << " x " << cols;
+    });
+  }
+}
+
+// Ranks have unequal columns of a row; the last rank has those of the first one, too, and does not count them.
+TEST_P(DeviceRanksTest, NormalisesRowsOfAllRanks) {
+  if (!backends_.front()->has(Feature::kRankNorms)) GTEST_SKIP() << "not on this device";
+  constexpr int64_t kWidth = 32;
+  const size_t last = backends_.size() - 1;
+  const auto columns = [&](size_t r) { return kWidth * (r == last ? 1 : static_cast<int64_t>(r) + 1); };
+  for (const int64_t rows : {1, 5, 200}) {
+    std::vector<std::vector<float>> parts;
+    int64_t all = 0;
+    for (size_t r = 0; r < last; ++r) {
+      parts.push_back(Random(static_cast<size_t>(rows * columns(r)), static_cast<unsigned>(r)));
+      all += columns(r);
+    }
+    parts.push_back(parts.front());
+    for (auto& part : parts) {
+      for (float& x : part) x = Rounded(type_, x);
+    }
+    std::vector<double> squares(static_cast<size_t>(rows));
+    for (size_t r = 0; r < last; ++r) {
+      for (size_t i = 0; i < parts[r].size(); ++i) {
+        squares[i / static_cast<size_t>(columns(r))] += double{parts[r][i]} * double{parts[r][i]};
+      }
+    }
+    OnAll([&](Backend& backend, size_t r) {
+      const std::vector<float> weight = Random(static_cast<size_t>(columns(r)), 7);
+      const DeviceFloats factors(backend, weight);
+      const DeviceMatrix x(backend, type_, rows, columns(r), parts[r]);
+      backend.RmsNormOfRanks(x.tensor(), all, r != last, factors.data(), 1e-5f);
+      const std::vector<float> got = x.Get();
+      for (size_t i = 0; i < got.size(); ++i) {
+        const size_t row = i / weight.size();
+        const double want = double{parts[r][i]} * double{weight[i % weight.size()]} /
+                            std::sqrt(squares[row] / static_cast<double>(all) + 1e-5);
+        EXPECT_NEAR(got[i], want, 2 * Rounding(type_) * (std::abs(want) + 1e-3)) << r << ", element " << i;
+      }
+    });
+  }
+}
+
 // With few rows the norm is fused into the all-reduce. If ranks share a device, allocation, freeing and kernel loading
 // wait for kernels that wait for another rank: all three must happen before the first all-reduce.
 TEST_P(DeviceRanksTest, NormalisesSumsOverRanks) {

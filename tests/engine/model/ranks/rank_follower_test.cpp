@@ -19,7 +19,7 @@ class RankFollowerTest : public ::testing::Test {
     own_.layers = 1, own_.heads = 2, own_.kv_heads = 1, own_.head_dim = 8, own_.hidden = 16, own_.ffn = 16;
     own_.vocab = 32;
     thread_ = std::thread([this] {
-      Shard whole{.heads = {0, 2}, .kv_heads = {0, 1}, .ffn = {0, 16}, .vocab = {0, 32}};
+      Shard whole{.vocab = {0, 32}};
       Decoder decoder(*backend_, own_, whole, {0, 32}, Weights());
       RankConnection line(std::move(lines_[1]), 0);
       how_ = RankFollower(*backend_, decoder, own_, line).Follow();
@@ -83,6 +83,47 @@ TEST_F(RankFollowerTest, RefusesAFinishWithoutAStart) {
 }
 
 TEST_F(RankFollowerTest, EndsOnInvalidCall) { EXPECT_EQ(EndOf("what is this?").code(), StatusCode::kCorruption); }
+
+// A step of a recurrent network reads an existing boundary and stores the last one it reaches, each in a slot of its
+// own.
+TEST(RankCallsTest, StepsHaveTheirRecurrentStates) {
+  ModelSpec spec;
+  spec.layers = 2, spec.heads = 2, spec.kv_heads = 1, spec.head_dim = 8, spec.vocab = 32;
+  spec.recurrence = {
+      .mixer = Mixer::kDeltaNet, .key_heads = 1, .value_heads = 2, .key_size = 8, .value_size = 16, .kernel = 4};
+  spec.layer_traits.resize(2);
+  spec.layer_traits[1].mixer = Mixer::kDeltaNet;
+  KvShape shape{1, 1, 8, DType::kF16, 0, 8};
+  shape.state = spec.state();
+  shape.state.slots = 3;
+  const auto decode = [&](int64_t position, int slot, std::vector<StateWrite> writes) {
+    const std::vector<int64_t> first_live{position, position};
+    StepPlan plan{.shape = shape, .ids = {1, 2}, .positions = {position, position + 1}, .first_live = first_live};
+    plan.pinned_positions = plan.positions;
+    plan.segments = {{.rows = 2,
+                      .position = position,
+                      .first_live = first_live.data(),
+                      .slab = &plan,
+                      .state_slot = slot,
+                      .state_writes = writes}};
+    RankCall call;
+    const Status status = DecodeCall(EncodeRun(plan, shape, plan.segments), spec, &call);
+    if (status.ok()) {
+      EXPECT_EQ(call.plan.segments.front().state_slot, slot);
+      EXPECT_EQ(call.plan.segments.front().state_writes.size(), writes.size());
+      EXPECT_EQ(call.plan.shape, shape);
+    }
+    return status.code();
+  };
+  EXPECT_EQ(decode(10, -1, {}), StatusCode::kOk);
+  EXPECT_EQ(decode(70, 2, {}), StatusCode::kOk);
+  EXPECT_EQ(decode(127, 2, {{128, 0}}), StatusCode::kOk);
+  EXPECT_EQ(decode(70, -1, {}), StatusCode::kCorruption) << "no state to continue from";
+  EXPECT_EQ(decode(70, 3, {}), StatusCode::kCorruption) << "three slots";
+  EXPECT_EQ(decode(127, 2, {}), StatusCode::kCorruption) << "the last boundary is not stored";
+  EXPECT_EQ(decode(127, 2, {{128, 2}}), StatusCode::kCorruption) << "stored over the state it reads";
+  EXPECT_EQ(decode(10, -1, {{64, 0}}), StatusCode::kCorruption) << "a boundary after the step";
+}
 
 TEST_F(RankFollowerTest, EndsWhenRankZeroIsGone) {
   { const RankConnection gone = std::move(first_); }

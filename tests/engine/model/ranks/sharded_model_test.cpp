@@ -245,18 +245,20 @@ TEST(ShardTest, EveryPartBelongsToARank) {
       std::vector<int> heads(static_cast<size_t>(spec.heads)), saved(static_cast<size_t>(spec.kv_heads));
       int64_t ffn = 0, vocab = 0;
       for (const Shard& shard : *shards) {
-        for (int64_t h = shard.heads.begin; h < shard.heads.end; ++h) {
+        const HeadShare own = shard.Heads(spec.heads, spec.kv_heads);
+        const IndexRange columns = shard.Columns(spec.ffn);
+        for (int64_t h = own.heads.begin; h < own.heads.end; ++h) {
           ++heads[static_cast<size_t>(h)];
           const int64_t kv_head = h / (spec.heads / spec.kv_heads);
-          EXPECT_TRUE(kv_head >= shard.kv_heads.begin && kv_head < shard.kv_heads.end) << "its own keys";
+          EXPECT_TRUE(kv_head >= own.kv_heads.begin && kv_head < own.kv_heads.end) << "its own keys";
         }
-        EXPECT_EQ(shard.heads.size() % shard.kv_heads.size(), 0) << "as many queries for each key";
-        for (int64_t g = shard.kv_heads.begin; shard.saves && g < shard.kv_heads.end; ++g) {
+        EXPECT_EQ(own.heads.size() % own.kv_heads.size(), 0) << "as many queries for each key";
+        for (int64_t g = own.kv_heads.begin; own.saves && g < own.kv_heads.end; ++g) {
           ++saved[static_cast<size_t>(g)];
         }
-        EXPECT_EQ(std::exchange(ffn, shard.ffn.end), shard.ffn.begin);
+        EXPECT_EQ(std::exchange(ffn, columns.end), columns.begin);
         EXPECT_EQ(std::exchange(vocab, shard.vocab.end), shard.vocab.begin);
-        EXPECT_GT(std::min({shard.heads.size(), shard.ffn.size(), shard.vocab.size()}), 0);
+        EXPECT_GT(std::min({own.heads.size(), columns.size(), shard.vocab.size()}), 0);
       }
       EXPECT_EQ(std::ranges::count(heads, 1), spec.heads) << ranks << " ranks";
       EXPECT_EQ(std::ranges::count(saved, 1), spec.kv_heads) << ranks << " ranks";

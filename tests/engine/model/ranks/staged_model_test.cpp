@@ -366,6 +366,35 @@ TEST(MicroBatchTest, EveryRowIsInOneMicroBatch) {
   }
 }
 
+// A recurrent network's prompt of 200 rows that stores the states at 64 and 192: it is cut only where the next part's
+// state exists, and each part stores its last boundary.
+TEST(MicroBatchTest, PartsOfRecurrentPromptsFindTheirStates) {
+  const StateWrite writes[] = {{64, 2}, {192, 0}};
+  StepPlan plan;
+  plan.ids.resize(210);
+  plan.segments = {{.first_row = 0, .rows = 200, .position = 10, .state_slot = -1, .state_writes = writes},
+                   {.first_row = 200, .rows = 10, .position = 70, .slab = &plan, .state_slot = 1}};
+  std::vector<int64_t> live(210);
+  for (AttentionSegment& segment : plan.segments) segment.first_live = live.data() + segment.first_row;
+  const std::vector<MicroBatch> batches = SplitIntoMicroBatches(plan, plan.segments, {}, 3, 16, true);
+  EXPECT_GT(batches.size(), 3u);
+  int64_t rows = 0;
+  for (const MicroBatch& batch : batches) {
+    EXPECT_EQ(batch.first_row, rows);
+    rows += batch.rows;
+    for (const AttentionSegment& segment : batch.segments) {
+      int64_t last = StateShape::BoundaryBefore(segment.position);
+      EXPECT_EQ(segment.state_slot, segment.slab != nullptr ? 1 : last == 192 ? 0 : last == 64 ? 2 : -1);
+      for (const StateWrite& write : segment.state_writes) {
+        EXPECT_TRUE(write.position > last && write.slot != segment.state_slot);
+        last = write.position;
+      }
+      EXPECT_EQ(last, StateShape::BoundaryBefore(segment.position + segment.rows));
+    }
+  }
+  EXPECT_EQ(rows, 210);
+}
+
 TEST(MicroBatchTest, SplitsIntoMicroBatches) {
   EXPECT_EQ(CountMicroBatches(1, 3, 16), 1);
   EXPECT_EQ(CountMicroBatches(31, 3, 16), 1);
