@@ -13,8 +13,7 @@ bool AllowsWideAttention(const DeviceTraits& on, const AttentionArgs& args, cons
   const KvShape& shape = args.shape;
   const ScoreTraits& scores = args.scores;
   const bool plain = scores.soft_cap <= 0 && scores.slopes == nullptr && scores.sinks == nullptr &&
-                     scores.biases == nullptr && scores.window == 0 && args.query_weights == nullptr &&
-                     args.query_scales == nullptr;
+                     scores.biases == nullptr && scores.window == 0 && args.query_weights == nullptr;
   return on.wgmma && plain && args.seen == VisibleKeys::kBefore && args.heads > 0 && args.qkv.dtype == args.out.dtype &&
          allows_vectors(args.qkv) && allows_vectors(args.out) && shape.tile_bytes() % kWideUnitBytes == 0 &&
          shape.TileOffset(args.layer, 0, 0) % kWideUnitBytes == 0 && WideAttentionQueries(sizes) > 0;
