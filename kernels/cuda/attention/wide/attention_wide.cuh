@@ -124,12 +124,12 @@ __device__ __forceinline__ void ScoreUnit(const WideShared<S>& shared, int n, bo
 /// Turns a unit's scores into probabilities under the maximum of both groups, packs them as left operands, and rescales
 /// earlier sums.
 template <class P, class S>
-__device__ __forceinline__ void SoftmaxOfUnit(const WideShared<S>& shared, float scale, int first,
+__device__ __forceinline__ void SoftmaxOfUnit(const WideShared<S>& shared, const float (&scale)[2], int first,
                                               const QueryLimits& limits, int group, int m, int lane,
                                               float (&scores)[16], uint32_t (&own)[2][4], uint32_t (&other)[2][4],
                                               WideSums<S>& state) {
 #pragma unroll
-  for (float& score : scores) score *= scale;
+  for (int i = 0; i < 16; ++i) scores[i] *= scale[i / 2 % 2];
   const bool whole = first >= max(limits.from[0], limits.from[1]) && first + 31 <= min(limits.to[0], limits.to[1]);
   if (!__all_sync(0xffffffffu, whole)) {
 #pragma unroll
@@ -208,7 +208,7 @@ __device__ __forceinline__ void AddValues(const WideShared<S>& shared, int n, bo
 
 /// Processes the block's units n to last - 1, consecutive and all pinned or all of the ring, from position `first` on.
 template <class P, class S>
-__device__ __forceinline__ void AttendWideUnits(const WideShared<S>& shared, float scale, int n, int last,
+__device__ __forceinline__ void AttendWideUnits(const WideShared<S>& shared, const float (&scale)[2], int n, int last,
                                                 WideUnit unit, const QueryLimits& limits, int group, int m, int lane,
                                                 WideSums<S>& state) {
   float scores[16];
@@ -330,6 +330,7 @@ __global__ void __launch_bounds__(S::kThreads, 1)
   IncreaseRegisters<S::template kConsumerRegisters<kProducerRegisters>>();
   const int group = warp / 4, m = warp % 4 * 16 + lane / 4;  // the thread's first query
   const int first_head = static_cast<int>(blockIdx.y) * a.tile_heads;
+  const float scale[2] = {a.scale * kLog2E, a.scale * kLog2E};  // of the thread's queries
   WideSums<S> state;
   bool loaded = false;
 #pragma unroll 1
@@ -342,7 +343,7 @@ __global__ void __launch_bounds__(S::kThreads, 1)
     loaded = true;
     FenceProxyAsync();
     SyncConsumers<S::kConsumers>();
-    AttendWideUnits<P, S>(shared, a.scale * kLog2E, from - begin, to - begin, units.At(tile, from),
+    AttendWideUnits<P, S>(shared, scale, from - begin, to - begin, units.At(tile, from),
                           LimitsAt(a, tile, m, is_pinned), group, m, lane, state);
   }
   AddGroupSums<S>(shared, group, m, lane, state);
