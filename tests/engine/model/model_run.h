@@ -87,6 +87,7 @@ double RelativeError(const A& got, const B& want) {
 
 /// ||got - want|| / ||want||.
 inline double NormError(const std::vector<float>& got, const std::vector<float>& want) {
+  CHECK_EQ(got.size(), want.size());
   double error = 0, size = 0;
   for (size_t i = 0; i < want.size(); ++i) error += std::pow(got[i] - want[i], 2), size += std::pow(want[i], 2);
   return std::sqrt(error / size);

@@ -86,10 +86,11 @@ std::vector<SessionsCase> SessionsCases() {
   }
   return cases;
 }
-INSTANTIATE_TEST_SUITE_P(All, RecurrentSessions, ::testing::ValuesIn(SessionsCases()), [](const auto& info) {
+std::string NameOf(const ::testing::TestParamInfo<SessionsCase>& info) {
   const auto& [device, family, layout] = info.param;
   return device + "_" + family + (layout.ranks() == 1 ? "" : layout.tensor > 1 ? "_2_ranks" : "_2_stages");
-});
+}
+INSTANTIATE_TEST_SUITE_P(All, RecurrentSessions, ::testing::ValuesIn(SessionsCases()), NameOf);
 
 TEST_P(RecurrentSessions, RewindsAndEditsAreExact) {
   for (int64_t length = 200; length > 1; length -= 13) {
