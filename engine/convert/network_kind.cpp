@@ -185,9 +185,7 @@ Result<NetworkPlan> PlanTarget(NetworkKind kind, Format format, const ModelSpec&
     return plan;
   }
   if (format == Format::kGguf) {
-    const auto families = GgufFamilies();
-    plan.spec.rope_pairs =
-        std::ranges::find_if(families, [&](const GgufFamily& family) { return family.architecture == name; })->pairs;
+    plan.spec.rope_pairs = FindGgufFamily(name)->pairs;
     PlanTensors(GgufRules(), "", &plan);
     return plan;
   }

@@ -1,42 +1,15 @@
-// The supported architectures of llama.cpp's GGUF files, and access to their keys.
+// The supported architectures of llama.cpp's GGUF files: one row each.
 #pragma once
 
-#include <fmt/format.h>
-
-#include <optional>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/status.h"
+#include "engine/families/gguf_keys.h"
 #include "engine/families/network_plan.h"
 
 namespace ringside {
-
-/// Keys of a file's own architecture.
-class GgufKeys {
- public:
-  GgufKeys(const GgufFile& file, std::string architecture) : file_(file), architecture_(std::move(architecture)) {}
-
-  std::string Name(std::string_view key) const { return fmt::format("{}.{}", architecture_, key); }
-  bool Has(std::string_view key) const { return file_.Find(Name(key)) != nullptr; }
-  std::optional<std::string> String(std::string_view key) const { return file_.String(Name(key)); }
-  Status Need(std::string_view key, int64_t* value) const;
-  /// One value for all layers, or an array with one each.
-  Status NeedPerLayer(std::string_view key, int64_t layers, std::vector<int64_t>* values) const;
-  Status Optional(std::string_view key, int64_t* value) const { return Has(key) ? Need(key, value) : Status::Ok(); }
-  Status Optional(std::string_view key, double* value) const;
-  Status Optional(std::string_view key, float* value) const;
-  Status Optional(std::string_view key, bool* value) const;
-  /// A number of each layer: a list of them, or one for all. ERRORS: kInvalidArgument, also for another number of
-  /// layers.
-  Status Optional(std::string_view key, int64_t layers, std::vector<int64_t>* values) const;
-
- private:
-  const GgufFile& file_;
-  std::string architecture_;
-};
 
 struct GgufFamily {
   std::string_view architecture;
@@ -44,17 +17,58 @@ struct GgufFamily {
   /// Sets the family's traits; called after sizes, norm epsilon and window width (equal in all spec->layer_traits) were
   /// read, before the rotation.
   Status (*set)(const GgufKeys& keys, ModelSpec* spec);
-  std::span<const TensorRule> rules = {};  // names that differ from the common ones
+  std::span<const TensorRule> rules = {};        // names that differ from the common ones
+  std::span<const std::string_view> reads = {};  // its keys among those that other families refuse
 };
 
-std::span<const GgufFamily> GgufFamilies();
+/// Null if unknown.
+const GgufFamily* FindGgufFamily(std::string_view architecture);
+std::vector<std::string_view> GgufArchitectures();
+
+/// Families with attention in all layers, from before 2025, and T5.
+std::span<const GgufFamily> GgufPlainFamilies();
+/// Those from 2025 on.
+std::span<const GgufFamily> GgufRecentFamilies();
+/// Those whose layers alternate between windows or chunks and full attention, with gates and mixtures.
+std::span<const GgufFamily> GgufAlternatingFamilies();
+/// Gemma.
+std::span<const GgufFamily> GgufGemmaFamilies();
+/// Those with recurrent layers.
+std::span<const GgufFamily> GgufHybridFamilies();
+/// Those with multi-head latent attention.
+std::span<const GgufFamily> GgufLatentFamilies();
+
 /// T5's traits and tensor names.
 Status SetGgufT5(const GgufKeys& keys, ModelSpec* spec);
 std::span<const TensorRule> GgufT5Rules();
 /// Tensor names of all other families, except some norms.
 std::vector<TensorRule> GgufRules();
-/// Tensor names of Gemma 4 that differ.
-std::span<const TensorRule> GgufGemma4Rules();
-Status SetGgufGemma4(const GgufKeys& keys, ModelSpec* spec);
+
+/// Keeps the window, read for all layers, only in those that `slides` selects.
+void KeepWindows(bool (*slides)(int64_t layer), ModelSpec* spec);
+/// Keeps it by the file's list or period; without these by `period`. Full attention has the last layer of a period, or
+/// with `full_first` the first.
+Status ReadWindowPattern(const GgufKeys& keys, int64_t period, bool full_first, ModelSpec* spec);
+/// Layers without a window are not rotated.
+void RotateWindows(ModelSpec* spec);
+/// A mixture's traits if its file lacks their keys.
+struct MixtureDefaults {
+  bool sigmoid = false, normalised = false;
+};
+/// Router, shared experts and leading dense layers; nothing without experts.
+Status ReadGgufMixture(const GgufKeys& keys, MixtureDefaults defaults, ModelSpec* spec);
+/// ModelSpec::position_scale.
+Status ReadTemperature(const GgufKeys& keys, ModelSpec* spec);
+/// Granite's factors.
+Status ReadGraniteScales(const GgufKeys& keys, ModelSpec* spec);
+
+/// Keys that families with mixtures read.
+inline constexpr std::string_view kMixtureKeys[] = {"expert_weights_scale", "leading_dense_block_count"};
+/// Granite's.
+inline constexpr std::string_view kGraniteKeys[] = {"attention.scale", "logit_scale", "residual_scale",
+                                                    "embedding_scale"};
+inline constexpr TensorRule kNormAfterAttention[] = {
+    {TensorRole::kMlpNorm, "blk.{}.post_attention_norm.weight"},
+};
 
 }  // namespace ringside

@@ -26,6 +26,7 @@ constexpr TensorRule kGgufRules[] = {
     {TensorRole::kKey, "blk.{}.attn_k.weight"},
     {TensorRole::kValue, "blk.{}.attn_v.weight"},
     {TensorRole::kQkv, "blk.{}.attn_qkv.weight"},
+    {TensorRole::kQueryGate, "blk.{}.attn_gate.weight"},
     {TensorRole::kQueryBias, "blk.{}.attn_q.bias"},
     {TensorRole::kKeyBias, "blk.{}.attn_k.bias"},
     {TensorRole::kValueBias, "blk.{}.attn_v.bias"},
@@ -58,6 +59,7 @@ constexpr TensorRule kGgufRules[] = {
     {TensorRole::kRouterCorrection, "blk.{}.exp_probs_b.bias"},
     {TensorRole::kExpertGate, "blk.{}.ffn_gate_exps.weight"},
     {TensorRole::kExpertUp, "blk.{}.ffn_up_exps.weight"},
+    {TensorRole::kExpertGateUp, "blk.{}.ffn_gate_up_exps.weight"},
     {TensorRole::kExpertDown, "blk.{}.ffn_down_exps.weight"},
     {TensorRole::kExpertGateBias, "blk.{}.ffn_gate_exps.bias"},
     {TensorRole::kExpertUpBias, "blk.{}.ffn_up_exps.bias"},
@@ -69,6 +71,14 @@ constexpr TensorRule kGgufRules[] = {
     {TensorRole::kCommonGate, "blk.{}.ffn_gate_shexp.weight"},
     {TensorRole::kCommonUp, "blk.{}.ffn_up_shexp.weight"},
     {TensorRole::kCommonDown, "blk.{}.ffn_down_shexp.weight"},
+    {TensorRole::kRecurrentIn, "blk.{}.ssm_in.weight"},
+    {TensorRole::kConvolution, "blk.{}.ssm_conv1d.weight"},
+    {TensorRole::kConvolutionBias, "blk.{}.ssm_conv1d.bias"},
+    {TensorRole::kRateBias, "blk.{}.ssm_dt.bias"},
+    {TensorRole::kRate, "blk.{}.ssm_a"},
+    {TensorRole::kSkip, "blk.{}.ssm_d"},
+    {TensorRole::kRecurrentNorm, "blk.{}.ssm_norm.weight"},
+    {TensorRole::kRecurrentOut, "blk.{}.ssm_out.weight"},
 };
 constexpr TensorRule kNorms[] = {
     {TensorRole::kAttentionNorm, "blk.{}.attn_norm.weight"},
@@ -87,13 +97,17 @@ constexpr TensorRule kTwoNorms[] = {
 constexpr std::string_view kRopeFactors = "rope_freqs.weight", kLongFactors = "rope_factors_long.weight",
                            kShortFactors = "rope_factors_short.weight";
 
-const FileTensor* FindTensor(const GgufFile& file, std::string_view name) {
-  const auto& tensors = file.tensors();
-  const auto found = std::find_if(tensors.begin(), tensors.end(), [&](const auto& t) { return t.name == name; });
-  return found == tensors.end() ? nullptr : &*found;
+/// The first number that is not 0, of one for all layers or of a list: hybrids have a 0 for other layers. 0 if there is
+/// none.
+Status NeedFirst(const GgufKeys& keys, std::string_view key, int64_t layers, int64_t* value) {
+  std::vector<int64_t> values;
+  RETURN_IF_ERROR(keys.NeedPerLayer(key, layers, &values));
+  const auto first = std::ranges::find_if(values, [](int64_t one) { return one != 0; });
+  *value = first != values.end() ? *first : 0;
+  return Status::Ok();
 }
 
-Status ReadGgufSizes(const GgufFile& file, const GgufKeys& keys, ModelSpec* spec) {
+Status ReadGgufSizes(const GgufKeys& keys, ModelSpec* spec) {
   RETURN_IF_ERROR(keys.Need("block_count", &spec->layers));
   int64_t drafts = 0;  // layers of multi-token prediction, the last ones
   RETURN_IF_ERROR(keys.Optional("nextn_predict_layers", &drafts));
@@ -103,21 +117,16 @@ Status ReadGgufSizes(const GgufFile& file, const GgufKeys& keys, ModelSpec* spec
   }
   spec->layers -= drafts;
   RETURN_IF_ERROR(keys.Need("embedding_length", &spec->hidden));
-  RETURN_IF_ERROR(keys.Need("attention.head_count", &spec->heads));
   RETURN_IF_ERROR(CheckLayers(*spec));
-  // Gemma 4 has a list for its layers; models whose layers all have experts may lack the key.
-  if (const auto list = file.Ints(keys.Name("feed_forward_length")); list && !list->empty()) {
-    spec->ffn = list->front();
-  } else if (keys.Has("feed_forward_length") || !keys.Has("expert_feed_forward_length")) {
-    RETURN_IF_ERROR(keys.Need("feed_forward_length", &spec->ffn));
+  RETURN_IF_ERROR(NeedFirst(keys, "attention.head_count", spec->layers, &spec->heads));
+  // Models whose layers all have experts may lack the key.
+  if (keys.Has("feed_forward_length") || !keys.Has("expert_feed_forward_length")) {
+    RETURN_IF_ERROR(NeedFirst(keys, "feed_forward_length", spec->layers, &spec->ffn));
   }
   RETURN_IF_ERROR(keys.Need("context_length", &spec->trained_context));
   spec->kv_heads = spec->heads;
-  if (keys.Has("attention.head_count_kv")) {  // of the first layer with attention
-    std::vector<int64_t> kv_heads;
-    RETURN_IF_ERROR(keys.NeedPerLayer("attention.head_count_kv", spec->layers, &kv_heads));
-    const auto attention = std::ranges::find_if(kv_heads, [](int64_t heads) { return heads != 0; });
-    spec->kv_heads = attention != kv_heads.end() ? *attention : 0;
+  if (keys.Has("attention.head_count_kv")) {
+    RETURN_IF_ERROR(NeedFirst(keys, "attention.head_count_kv", spec->layers, &spec->kv_heads));
   }
   if (spec->heads < 1) return InvalidArgument(fmt::format("the model's number of heads is {}", spec->heads));
   spec->head_dim = spec->hidden / spec->heads;
@@ -139,7 +148,7 @@ Status ReadGgufSizes(const GgufFile& file, const GgufKeys& keys, ModelSpec* spec
   int64_t window = 0;
   RETURN_IF_ERROR(keys.Optional("attention.sliding_window", &window));
   if (window != 0) spec->layer_traits.assign(static_cast<size_t>(spec->layers), {.window = window});
-  const FileTensor* embedding = FindTensor(file, "token_embd.weight");
+  const FileTensor* embedding = keys.Tensor("token_embd.weight");
   if (embedding == nullptr) return Corruption("tensor 'token_embd.weight' is missing");
   spec->vocab = embedding->shape.front();
   int64_t vocab = spec->vocab;
@@ -151,23 +160,14 @@ Status ReadGgufSizes(const GgufFile& file, const GgufKeys& keys, ModelSpec* spec
   return Status::Ok();
 }
 
-// Features of other models with these architectures that are not supported; some are supported for one architecture
-// only.
-Status RejectUnsupportedFeatures(const GgufKeys& keys, std::string_view architecture) {
+// Features of other models with these architectures that are not supported.
+Status RejectUnsupportedFeatures(const GgufKeys& keys, std::span<const std::string_view> read) {
   for (const std::string_view key :
        {"attention.scale", "logit_scale", "residual_scale", "embedding_scale", "attention.max_alibi_bias",
         "attention.clamp_kqv", "expert_weights_scale", "leading_dense_block_count", "attn_logit_softcapping",
         "final_logit_softcapping"}) {
-    const bool scale = key.find("scale") != std::string_view::npos && key != "expert_weights_scale";
-    if (architecture.starts_with("granite") && scale) continue;
-    if ((architecture == "command-r" || architecture == "cohere2") && key == "logit_scale") continue;
-    const bool mixture = architecture == "deepseek2" || architecture == "lfm2moe";
-    if (mixture && (key == "expert_weights_scale" || key == "leading_dense_block_count")) continue;
-    if (architecture == "mpt" && key == "attention.max_alibi_bias") continue;
-    if (architecture == "gemma2" && key.ends_with("softcapping")) continue;
-    if (architecture == "gemma4" && key == "final_logit_softcapping") continue;
     double value = 0;
-    RETURN_IF_ERROR(keys.Optional(key, &value));
+    if (std::ranges::find(read, key) == read.end()) RETURN_IF_ERROR(keys.Optional(key, &value));
     if (value != 0)
       return InvalidArgument(fmt::format("the file's '{}' is {}, which is not supported", keys.Name(key), value));
   }
@@ -186,40 +186,78 @@ Status ReadFactors(const FileTensor& factors, RopeScaling* scaling) {
   return Status::Ok();
 }
 
-Status ReadRope(const GgufFile& file, const GgufKeys& keys, ModelSpec* spec) {
-  RopeScaling scaling;
-  spec->rotary = spec->head_dim;
-  RETURN_IF_ERROR(keys.Optional("rope.dimension_count", &spec->rotary));
-  RETURN_IF_ERROR(ValidateSpec(*spec));
-  RETURN_IF_ERROR(keys.Optional("rope.freq_base", &scaling.base));
-  RETURN_IF_ERROR(keys.Optional("rope.scale_linear", &scaling.factor));  // the older spelling
-  const bool scaled = keys.Has("rope.scale_linear") && scaling.factor != 1;
-  RETURN_IF_ERROR(keys.Optional("rope.scaling.factor", &scaling.factor));
+/// Method and parameters of long contexts, and the base.
+Status ReadScaling(const GgufKeys& keys, const ModelSpec& spec, RopeScaling* scaling) {
+  RETURN_IF_ERROR(keys.Optional("rope.freq_base", &scaling->base));
+  RETURN_IF_ERROR(keys.Optional("rope.scale_linear", &scaling->factor));  // the older spelling
+  const bool scaled = keys.Has("rope.scale_linear") && scaling->factor != 1;
+  RETURN_IF_ERROR(keys.Optional("rope.scaling.factor", &scaling->factor));
   if (keys.Has("rope.scaling.type") && !keys.String("rope.scaling.type")) {
     return InvalidArgument(fmt::format("the file's '{}' is not a string", keys.Name("rope.scaling.type")));
   }
   const std::string type = keys.String("rope.scaling.type").value_or(scaled ? "linear" : "none");
+  const double context = static_cast<double>(spec.trained_context);
+  double original = context;
+  RETURN_IF_ERROR(keys.Optional("rope.scaling.original_context_length", &original));
   if (type == "linear") {
-    scaling.kind = RopeScaling::Kind::kLinear;
+    scaling->kind = RopeScaling::Kind::kLinear;
   } else if (type == "yarn") {
-    scaling.kind = RopeScaling::Kind::kYarn;
-    scaling.original_context = static_cast<double>(spec->trained_context);
-    RETURN_IF_ERROR(keys.Optional("rope.scaling.original_context_length", &scaling.original_context));
-    RETURN_IF_ERROR(keys.Optional("rope.scaling.yarn_beta_fast", &scaling.beta_fast));
-    RETURN_IF_ERROR(keys.Optional("rope.scaling.yarn_beta_slow", &scaling.beta_slow));
-    scaling.truncate = spec->architecture != "gpt-oss";  // the file does not store it
-    if (spec->latent.rank > 0) scaling.magnitude = 1;    // the scores are scaled instead
-  } else if (type != "none") {
+    scaling->kind = RopeScaling::Kind::kYarn;
+    scaling->original_context = original;
+    RETURN_IF_ERROR(keys.Optional("rope.scaling.yarn_beta_fast", &scaling->beta_fast));
+    RETURN_IF_ERROR(keys.Optional("rope.scaling.yarn_beta_slow", &scaling->beta_slow));
+    scaling->truncate = spec.architecture != "gpt-oss";  // the file does not store it
+    double multiplier = 0;
+    RETURN_IF_ERROR(keys.Optional("rope.scaling.yarn_log_multiplier", &multiplier));
+    if (spec.latent.rank > 0) {
+      scaling->magnitude = 1;  // the scores are scaled instead
+    } else if (multiplier != 0 && scaling->factor > 1) {
+      const double stretch = 0.1 * std::log(scaling->factor);
+      scaling->magnitude = (1 + stretch) / (1 + multiplier * stretch);
+    }
+    RETURN_IF_ERROR(keys.Optional("rope.scaling.yarn_attn_factor", &scaling->magnitude));
+  } else if (type != "none" && type != "longrope") {
     return InvalidArgument(fmt::format("rope scaling '{}' is not supported", type));
   }
-  double original = static_cast<double>(spec->trained_context);
-  RETURN_IF_ERROR(keys.Optional("rope.scaling.original_context_length", &original));
   // The long factors if the context exceeds the original one (Ding et al. 2024).
-  const bool longer = static_cast<double>(spec->trained_context) > original;
-  for (const std::string_view name : {kRopeFactors, longer ? kLongFactors : kShortFactors}) {
-    if (const FileTensor* factors = FindTensor(file, name)) RETURN_IF_ERROR(ReadFactors(*factors, &scaling));
+  for (const std::string_view name : {kRopeFactors, context > original ? kLongFactors : kShortFactors}) {
+    if (const FileTensor* factors = keys.Tensor(name)) RETURN_IF_ERROR(ReadFactors(*factors, scaling));
   }
-  ASSIGN_OR_RETURN(Rotation rotation, MakeRotation(scaling, spec->rotary));
+  if (type != "longrope" || scaling->kind == RopeScaling::Kind::kFactors) return Status::Ok();
+  return InvalidArgument("rope scaling 'longrope' is not supported without the tensors of its factors");
+}
+
+/// No layer rotates more dimensions than its heads have.
+Status CheckRotations(const ModelSpec& spec) {
+  for (int64_t layer = 0; layer < spec.layers; ++layer) {
+    const int rotation = spec.Layer(layer).rotation;
+    if (!spec.IsAttention(layer) || rotation < 0) continue;
+    const int64_t rotated = 2 * std::ssize(spec.rotations[static_cast<size_t>(rotation)].inverse_frequencies);
+    if (rotated <= spec.KvSizes(layer).head_dim) continue;
+    return InvalidArgument(fmt::format("the model's layer {} rotates {} dimensions of heads with {}", layer, rotated,
+                                       spec.KvSizes(layer).head_dim));
+  }
+  return Status::Ok();
+}
+
+Status ReadRope(const GgufKeys& keys, ModelSpec* spec) {
+  int64_t rotary = spec->head_dim;
+  RETURN_IF_ERROR(keys.Optional("rope.dimension_count", &rotary));
+  const auto own = [](const LayerTraits& layer) { return layer.rotation == 1; };
+  const bool windows_differ = std::ranges::any_of(spec->layer_traits, own);
+  int64_t windows_rotary = rotary;
+  if (windows_differ) RETURN_IF_ERROR(keys.Optional("rope.dimension_count_swa", &windows_rotary));
+  spec->rotary = std::max(rotary, windows_rotary);
+  RETURN_IF_ERROR(ValidateSpec(*spec));
+  for (const int64_t dimensions : {rotary, windows_rotary}) {
+    if (dimensions >= 2 && dimensions % 2 == 0) continue;
+    return InvalidArgument(fmt::format("the file's '{}' or '{}' is {}; it must be even and at least 2",
+                                       keys.Name("rope.dimension_count"), keys.Name("rope.dimension_count_swa"),
+                                       dimensions));
+  }
+  RopeScaling scaling;
+  RETURN_IF_ERROR(ReadScaling(keys, *spec, &scaling));
+  ASSIGN_OR_RETURN(Rotation rotation, MakeRotation(scaling, rotary));
   spec->scaled_context = ScaledContext(scaling);
   double attention_factor = 1;  // in addition to YaRN's own
   RETURN_IF_ERROR(keys.Optional("rope.scaling.attn_factor", &attention_factor));
@@ -229,59 +267,95 @@ Status ReadRope(const GgufFile& file, const GgufKeys& keys, ModelSpec* spec) {
   }
   rotation.magnitude *= attention_factor;
   spec->rotations.push_back(std::move(rotation));
-  const auto own = [](const LayerTraits& layer) { return layer.rotation == 1; };
-  if (std::none_of(spec->layer_traits.begin(), spec->layer_traits.end(), own)) return Status::Ok();
-  RopeScaling windows;  // Gemma 3: windowed layers are never scaled
+  if (!windows_differ) return CheckRotations(*spec);
+  RopeScaling windows;  // windowed layers are never scaled
   RETURN_IF_ERROR(keys.Optional("rope.freq_base_swa", &windows.base));
-  int64_t rotary = spec->rotary;
-  RETURN_IF_ERROR(keys.Optional("rope.dimension_count_swa", &rotary));
-  if (rotary < 2 || rotary > spec->rotary) {
-    return InvalidArgument(fmt::format("the file's '{}' is {}; it must be 2 to {}",
-                                       keys.Name("rope.dimension_count_swa"), rotary, spec->rotary));
-  }
-  ASSIGN_OR_RETURN(rotation, MakeRotation(windows, rotary));
+  ASSIGN_OR_RETURN(rotation, MakeRotation(windows, windows_rotary));
   spec->rotations.push_back(std::move(rotation));
-  return Status::Ok();
+  return CheckRotations(*spec);
+}
+
+/// Whether some layer has this tensor.
+bool AnyLayerHas(const GgufKeys& keys, const ModelSpec& spec, std::string_view name) {
+  for (int64_t layer = 0; layer < spec.layers; ++layer) {
+    if (keys.HasTensor(fmt::format("blk.{}.{}", layer, name))) return true;
+  }
+  return false;
 }
 
 // In GGUF, the presence of an optional tensor in the first layer (with attention) is the flag; it must then exist in
 // every layer.
-void FindOptional(const GgufFile& file, ModelSpec* spec) {
-  const auto has = [&](std::string_view name) { return FindTensor(file, name) != nullptr; };
+void FindOptional(const GgufKeys& keys, ModelSpec* spec) {
   int64_t layer = 0;
   while (layer + 1 < spec->layers && !spec->IsAttention(layer)) ++layer;
-  const auto attention = [&](std::string_view name) { return has(fmt::format("blk.{}.attn_{}", layer, name)); };
-  spec->tied_head = !has("output.weight");
-  spec->head_bias = has("output.bias");
+  const auto attention = [&](std::string_view name) {
+    return keys.HasTensor(fmt::format("blk.{}.attn_{}", layer, name));
+  };
+  spec->tied_head = !keys.HasTensor("output.weight");
+  spec->head_bias = keys.HasTensor("output.bias");
   spec->fused_qkv = attention("qkv.weight");
   spec->qkv_bias = attention(spec->fused_qkv ? "qkv.bias" : "q.bias");
   spec->attention_out_bias = attention("output.bias");
-  spec->mlp_bias = has(spec->experts > 0 ? "blk.0.ffn_up_exps.bias" : "blk.0.ffn_up.bias");
-  spec->latent.separate_parts = spec->latent.rank > 0 && has("blk.0.attn_k_b.weight");
-  spec->router_correction = spec->experts > 0 && has(fmt::format("blk.{}.exp_probs_b.bias", spec->layers - 1));
-  spec->sinks = has("blk.0.attn_sinks.weight");
-  spec->norm_biases = spec->norm == NormKind::kLayer && has("output_norm.bias");
-  if (spec->architecture == "gemma4") {
-    for (int64_t layer = 0; layer < std::ssize(spec->layer_traits); ++layer) {
-      LayerTraits& traits = spec->layer_traits[static_cast<size_t>(layer)];
-      traits.keys_are_values = traits.keys_of < 0 && !has(fmt::format("blk.{}.attn_v.weight", layer));
-    }
-  }
+  spec->mlp_bias = keys.HasTensor(spec->experts > 0 ? "blk.0.ffn_up_exps.bias" : "blk.0.ffn_up.bias");
+  spec->latent.separate_parts = spec->latent.rank > 0 && attention("k_b.weight");
+  spec->router_correction = spec->experts > 0 && AnyLayerHas(keys, *spec, "exp_probs_b.bias");
+  spec->fused_experts = spec->experts > 0 && AnyLayerHas(keys, *spec, "ffn_gate_up_exps.weight");
+  spec->sinks = attention("sinks.weight");
+  spec->norm_biases = spec->norm == NormKind::kLayer && keys.HasTensor("output_norm.bias");
   if (spec->encoder_layers == 0) return;
-  spec->gated = has("dec.blk.0.ffn_gate.weight");  // T5 1.1 and later
+  spec->gated = keys.HasTensor("dec.blk.0.ffn_gate.weight");  // T5 1.1 and later
   spec->activation = spec->gated ? Activation::kGeluTanh : Activation::kRelu;
   if (spec->tied_head) spec->logit_scale = 1 / std::sqrt(static_cast<float>(spec->hidden));
-}
-
-std::vector<std::string_view> SupportedArchitectures() {
-  std::vector<std::string_view> names;
-  for (const GgufFamily& family : GgufFamilies()) names.push_back(family.architecture);
-  return names;
 }
 
 std::vector<TensorRule> Rules(std::span<const TensorRule> norms, std::span<const TensorRule> own = {}) {
   const std::span<const TensorRule> parts[] = {kGgufRules, norms, own};
   return JoinRules(parts);
+}
+
+/// Files differ in dimensions of 1 of tensors that are loaded by their values.
+bool IsLoadedByValue(TensorRole role) {
+  static constexpr TensorRole kRoles[] = {TensorRole::kConvolution,    TensorRole::kQueryConvolution,
+                                          TensorRole::kKeyConvolution, TensorRole::kValueConvolution,
+                                          TensorRole::kRate,           TensorRole::kSkip,
+                                          TensorRole::kRecurrentNorm,  TensorRole::kRouterCorrection,
+                                          TensorRole::kStreamScale};
+  return std::ranges::find(kRoles, role) != std::end(kRoles);
+}
+
+void AlignShapes(const GgufKeys& keys, NetworkPlan* plan) {
+  const ModelSpec& spec = plan->spec;
+  const auto without_ones = [](std::vector<int64_t> shape) {
+    std::erase(shape, 1);
+    return shape;
+  };
+  for (PlannedTensor& planned : plan->tensors) {
+    if (planned.role == TensorRole::kSharedRouter) planned.shape = {spec.hidden};  // stored as a vector
+    if (planned.role == TensorRole::kRecurrentNorm && spec.recurrent_groups > 0) {
+      planned.shape = {spec.recurrent_groups, planned.shape.front() / spec.recurrent_groups};
+    }
+    if (!IsLoadedByValue(planned.role)) continue;
+    const FileTensor* tensor = keys.Tensor(planned.name);
+    if (tensor != nullptr && without_ones(tensor->shape) == without_ones(planned.shape)) planned.shape = tensor->shape;
+  }
+}
+
+/// Tensors of layers that share keys, of draft layers, and those that are read with the metadata.
+Status SkipTensors(const GgufKeys& keys, NetworkPlan* plan) {
+  const ModelSpec& spec = plan->spec;
+  for (int64_t layer = 0; layer < spec.layers; ++layer) {
+    if (spec.OwnsKeys(layer)) continue;
+    for (const char* name : {"attn_k", "attn_v", "attn_k_norm"}) {
+      plan->ignored.push_back(fmt::format("blk.{}.{}.weight", layer, name));
+    }
+  }
+  int64_t blocks = spec.layers;
+  RETURN_IF_ERROR(keys.Optional("block_count", &blocks));
+  for (int64_t draft = spec.layers; draft < blocks; ++draft) plan->skipped.push_back(fmt::format("blk.{}.", draft));
+  for (const std::string_view read : {kRopeFactors, kLongFactors, kShortFactors}) {
+    if (spec.rope_pairs != RopePairs::kNone) plan->ignored.emplace_back(read);
+  }
+  return Status::Ok();
 }
 
 }  // namespace
@@ -295,26 +369,24 @@ Result<NetworkPlan> PlanGguf(const GgufFile& file, const std::string& path) {
   if (!architecture) return InvalidArgument("the file's 'general.architecture' is missing");
   spec.architecture = *architecture;
   spec.name = file.String("general.name").value_or(std::filesystem::path(path).stem().string());
-  const auto families = GgufFamilies();
-  const auto family =
-      std::ranges::find_if(families, [&](const GgufFamily& known) { return known.architecture == spec.architecture; });
-  if (family == families.end()) return UnsupportedArchitecture(spec.architecture, SupportedArchitectures());
+  const GgufFamily* family = FindGgufFamily(spec.architecture);
+  if (family == nullptr) return UnsupportedArchitecture(spec.architecture, GgufArchitectures());
   spec.rope_pairs = family->pairs;
   const GgufKeys keys(file, spec.architecture);
-  RETURN_IF_ERROR(RejectUnsupportedFeatures(keys, spec.architecture));
-  RETURN_IF_ERROR(ReadGgufSizes(file, keys, &spec));
+  RETURN_IF_ERROR(RejectUnsupportedFeatures(keys, family->reads));
+  RETURN_IF_ERROR(ReadGgufSizes(keys, &spec));
   const bool rms = keys.Has("attention.layer_norm_rms_epsilon");
   spec.norm_eps = 0;  // rejected if it remains 0
   RETURN_IF_ERROR(
       keys.Optional(rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon", &spec.norm_eps));
   RETURN_IF_ERROR(family->set(keys, &spec));
-  FindOptional(file, &spec);
-  const bool two_norms = FindTensor(file, kSecondNorm) != nullptr;
+  FindOptional(keys, &spec);
+  const bool two_norms = keys.HasTensor(kSecondNorm);
   if (spec.architecture == "falcon") spec.shared_norm = !two_norms;
   if (spec.rope_pairs == RopePairs::kNone)
     RETURN_IF_ERROR(ValidateSpec(spec));
   else
-    RETURN_IF_ERROR(ReadRope(file, keys, &spec));
+    RETURN_IF_ERROR(ReadRope(keys, &spec));
   std::span<const TensorRule> norms = kNorms;
   if (two_norms) norms = kTwoNorms;
   if (spec.encoder_layers > 0) {
@@ -322,23 +394,9 @@ Result<NetworkPlan> PlanGguf(const GgufFile& file, const std::string& path) {
     plan.ignored.emplace_back("dec.blk.0.cross_attn_rel_b.weight");
     return plan;
   }
-  PlanTensors(Rules(norms, spec.architecture == "gemma4" ? GgufGemma4Rules() : family->rules), "", &plan);
-  for (int64_t layer = 0; layer < spec.layers; ++layer) {
-    if (spec.OwnsKeys(layer)) continue;
-    for (const char* name : {"attn_k", "attn_v", "attn_k_norm"}) {
-      plan.ignored.push_back(fmt::format("blk.{}.{}.weight", layer, name));
-    }
-  }
-  for (PlannedTensor& planned : plan.tensors) {
-    if (planned.role == TensorRole::kSharedRouter) planned.shape = {spec.hidden};  // stored as a vector
-    if (planned.role == TensorRole::kConvolution) planned.shape = {spec.recurrence.channels(), spec.recurrence.kernel};
-  }
-  int64_t blocks = spec.layers;
-  RETURN_IF_ERROR(keys.Optional("block_count", &blocks));
-  for (int64_t draft = spec.layers; draft < blocks; ++draft) plan.skipped.push_back(fmt::format("blk.{}.", draft));
-  for (const std::string_view read : {kRopeFactors, kLongFactors, kShortFactors}) {
-    if (spec.rope_pairs != RopePairs::kNone) plan.ignored.emplace_back(read);  // read above
-  }
+  PlanTensors(Rules(norms, family->rules), "", &plan);
+  AlignShapes(keys, &plan);
+  RETURN_IF_ERROR(SkipTensors(keys, &plan));
   return plan;
 }
 

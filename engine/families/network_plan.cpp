@@ -16,7 +16,8 @@ struct Prefixes {
 void PlanTensor(const TensorRule& rule, const Prefixes& prefixes, int64_t layer, int64_t expert, NetworkPlan* plan) {
   std::vector<int64_t> shape = ShapeOf(rule.role, plan->spec, layer);
   if (rule.transposed) std::swap(shape.front(), shape.back());
-  if (PlaceOf(rule.role) == TensorPlace::kExpert && expert < 0) shape.insert(shape.begin(), plan->spec.experts);
+  const int64_t parts = PartsOf(rule.role, plan->spec);
+  if (parts > 0 && expert < 0) shape.insert(shape.begin(), parts);
   if (rule.one_row) shape.insert(shape.begin(), 1);
   std::string name(rule.name);
   const bool head = rule.role == TensorRole::kHead || rule.role == TensorRole::kHeadBias;
@@ -44,8 +45,7 @@ void PlanPart(std::span<const TensorRule> rules, const Prefixes& prefixes, bool 
       if (rule.encoder != encoder) continue;
       if (IsPerLayer(rule.role) != (layer >= 0) || !IsRequired(rule.role, plan->spec, layer, encoder)) continue;
       const bool each = rule.name.find("{e}") != std::string_view::npos;
-      const int64_t count = IsPerLayer(rule.role) ? plan->spec.experts : plan->spec.streams.count - 1;
-      for (int64_t expert = each ? 0 : -1; expert < (each ? count : 0); ++expert) {
+      for (int64_t expert = each ? 0 : -1; expert < (each ? PartsOf(rule.role, plan->spec) : 0); ++expert) {
         PlanTensor(rule, prefixes, layer, expert, plan);
       }
     }

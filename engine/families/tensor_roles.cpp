@@ -40,6 +40,11 @@ std::vector<int64_t> ShapeOf(TensorRole role, const ModelSpec& spec, int64_t lay
   CheckFailed(__FILE__, __LINE__, "unknown role");
 }
 
+int64_t PartsOf(TensorRole role, const ModelSpec& spec) {
+  if (role == TensorRole::kStreamIn || role == TensorRole::kStreamOut) return spec.streams.count - 1;
+  return PlaceOf(role) == TensorPlace::kExpert ? spec.experts : 0;
+}
+
 bool IsRequired(TensorRole role, const ModelSpec& spec, int64_t layer, bool encoder) {
   const bool fused_qkv = spec.fused_qkv && !encoder, sums = spec.norm_sums;
   const bool mixture = layer >= 0 && spec.IsMixture(layer);

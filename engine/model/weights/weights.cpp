@@ -112,7 +112,9 @@ class Loader {
     const bool embeds = planned.role == TensorRole::kEmbedding || shard_.embeds();  // a tied head needs the embedding
     if (chooses ? !shard_.chooses() : !embeds) return Status::Ok();
     LayerWeights none;
-    return LoadRole(planned, tensor, none);
+    const auto load = [&](const FileTensor& part, int64_t) { return LoadRole(planned, part, none); };
+    const int64_t parts = PartsOf(planned.role, spec_);
+    return parts > 0 && planned.expert < 0 ? LoadParts(tensor, parts, load) : load(tensor, 0);
   }
 
   /// Creates computed tensors and completes the weights.
@@ -235,13 +237,21 @@ class Loader {
     if (!all)
       return LoadRole(planned, tensor, layer,
                       layer.experts[static_cast<size_t>(shared ? spec_.experts : planned.expert)]);
+    return LoadParts(tensor, spec_.experts, [&](const FileTensor& one, int64_t expert) {
+      return LoadRole(planned, one, layer, layer.experts[static_cast<size_t>(expert)]);
+    });
+  }
+
+  /// Calls `load` with each of the `parts` of equal size that a file joins.
+  template <class LoadPart>
+  Status LoadParts(const FileTensor& tensor, int64_t parts, const LoadPart& load) {
     FileTensor one = tensor;
-    one.data.rows /= spec_.experts;
-    const size_t bytes = tensor.data.bytes.size() / static_cast<size_t>(spec_.experts);
-    for (size_t e = 0; e < static_cast<size_t>(spec_.experts); ++e) {
-      one.data.bytes = tensor.data.bytes.subspan(e * bytes, bytes);
-      if (seed_) one.name = fmt::format("{}.{}", tensor.name, e);
-      RETURN_IF_ERROR(LoadRole(planned, one, layer, layer.experts[e]));
+    one.data.rows /= parts;
+    const size_t bytes = tensor.data.bytes.size() / static_cast<size_t>(parts);
+    for (int64_t part = 0; part < parts; ++part) {
+      one.data.bytes = tensor.data.bytes.subspan(static_cast<size_t>(part) * bytes, bytes);
+      if (seed_) one.name = fmt::format("{}.{}", tensor.name, part);
+      RETURN_IF_ERROR(load(one, part));
     }
     return Status::Ok();
   }

@@ -90,6 +90,11 @@ inline constexpr const char* kFamilies[] = {"mistral_window",
                                             "kimi_linear",
                                             "olmo_hybrid"};
 
+/// Models that are stored as GGUF alone: converters store less of these families, or other layers.
+inline constexpr const char* kGgufFamilies[] = {"granitehybrid_gguf", "nemotron_h_gguf",  "nemotron_h_moe_gguf",
+                                                "llama4_gguf",        "laguna_gguf",      "kimi_linear_gguf",
+                                                "phimoe_gguf",        "ernie4_5_moe_gguf"};
+
 /// Those with recurrent layers.
 inline constexpr const char* kRecurrentFamilies[] = {
     "qwen3_next",  "qwen3_5_text",     "qwen3_5_moe_text",       "qwen3_5",    "qwen3_5_moe", "lfm2",       "lfm2_moe",

@@ -165,7 +165,7 @@ TEST_F(ModelLoad, AcceptsAnUntiedHeadAndBiases) {
 
 TEST_F(ModelLoad, RefusesUnknownInput) {
   const auto invalid = StatusCode::kInvalidArgument;
-  ExpectRefused(LoadFile(Tiny("", "mamba")), invalid, "architecture 'mamba' is not supported; these are: llama");
+  ExpectRefused(LoadFile(Tiny("", "camel")), invalid, "architecture 'camel' is not supported; these are: afmoe");
   ExpectRefused(LoadFile(Tiny().String("llama.rope.scaling.type", "longrope")), invalid, "'longrope' is not supported");
   ExpectRefused(LoadFile(Tiny().U32("llama.rope.scaling.type", 1)), invalid,
                 "'llama.rope.scaling.type' is not a string");
