@@ -149,6 +149,7 @@ enum class Feature {
   kSeparateExperts,  // ExpertsArgs that do not accumulate
   kChunks,           // ScoreTraits::chunked
   kStreams,          // ScaleColumns, AddScaledRows, MatchMagnitude, Sparsify
+  kLayerFactors,     // Scale and ScaleColumns of activations
   kFp8Gemms,         // GEMMs with kF8E4M3 weights round the activations to E4M3
 };
 

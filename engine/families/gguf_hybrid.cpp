@@ -99,11 +99,20 @@ Status SetGraniteHybrid(const GgufKeys& keys, ModelSpec* spec) {
   return Status::Ok();
 }
 
+// Attention and Mamba-2 in each layer. Converters fold the factors of its parts into the weights.
+Status SetGgufFalconH1(const GgufKeys& keys, ModelSpec* spec) {
+  RETURN_IF_ERROR(ReadMamba2(keys, spec));
+  RETURN_IF_ERROR(MakeLayerTraits(spec));
+  for (LayerTraits& layer : spec->layer_traits) layer.mixer = Mixer::kMamba2, layer.attends = true;
+  return Status::Ok();
+}
+
 // A layer is a mixer, an MLP or a mixture. Those with a width are MLPs, or mixtures if there are experts.
 Status SetNemotronH(const GgufKeys& keys, ModelSpec* spec) {
   spec->gated = false;
   spec->activation = Activation::kReluSquared;
   RETURN_IF_ERROR(ReadGgufMixture(keys, {.sigmoid = true, .normalised = true}, spec));
+  if (spec->experts > 0) RETURN_IF_ERROR(keys.Optional("moe_latent_size", &spec->expert_inputs));
   RETURN_IF_ERROR(ReadMamba2(keys, spec));
   std::vector<int64_t> kv_heads, widths;
   RETURN_IF_ERROR(keys.NeedPerLayer("attention.head_count_kv", spec->layers, &kv_heads));
@@ -135,6 +144,9 @@ constexpr TensorRule kLfm2Tensors[] = {
     {TensorRole::kConvolution, "blk.{}.shortconv.conv.weight"},
     {TensorRole::kRecurrentOut, "blk.{}.shortconv.out_proj.weight"},
 };
+// llama.cpp writes this norm without a suffix.
+constexpr TensorRule kBareMlpNorm[] = {{TensorRole::kMlpNorm, "blk.{}.ffn_norm"}};
+
 constexpr TensorRule kOneNorm[] = {
     {TensorRole::kMlpNorm, "blk.{}.attn_norm.weight"},
 };
@@ -143,6 +155,7 @@ constexpr TensorRule kOneNorm[] = {
 
 std::span<const GgufFamily> GgufHybridFamilies() {
   static constexpr GgufFamily kFamilies[] = {
+      {"falcon-h1", RopePairs::kHalves, SetGgufFalconH1, kBareMlpNorm},
       {"granitehybrid", RopePairs::kAdjacent, SetGraniteHybrid, {}, kGraniteKeys},
       {"lfm2", RopePairs::kHalves, SetLfm2, kLfm2Tensors},
       {"lfm2moe", RopePairs::kHalves, SetLfm2, kLfm2Tensors, kMixtureKeys},

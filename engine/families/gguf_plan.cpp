@@ -61,6 +61,8 @@ constexpr TensorRule kGgufRules[] = {
     {TensorRole::kExpertUp, "blk.{}.ffn_up_exps.weight"},
     {TensorRole::kExpertGateUp, "blk.{}.ffn_gate_up_exps.weight"},
     {TensorRole::kExpertDown, "blk.{}.ffn_down_exps.weight"},
+    {TensorRole::kExpertsIn, "blk.{}.ffn_latent_down.weight"},
+    {TensorRole::kExpertsOut, "blk.{}.ffn_latent_up.weight"},
     {TensorRole::kExpertGateBias, "blk.{}.ffn_gate_exps.bias"},
     {TensorRole::kExpertUpBias, "blk.{}.ffn_up_exps.bias"},
     {TensorRole::kExpertDownBias, "blk.{}.ffn_down_exps.bias"},
@@ -165,7 +167,7 @@ Status RejectUnsupportedFeatures(const GgufKeys& keys, std::span<const std::stri
   for (const std::string_view key :
        {"attention.scale", "logit_scale", "residual_scale", "embedding_scale", "attention.max_alibi_bias",
         "attention.clamp_kqv", "expert_weights_scale", "leading_dense_block_count", "attn_logit_softcapping",
-        "final_logit_softcapping"}) {
+        "final_logit_softcapping", "attention.indexer.head_count"}) {
     double value = 0;
     if (std::ranges::find(read, key) == read.end()) RETURN_IF_ERROR(keys.Optional(key, &value));
     if (value != 0)

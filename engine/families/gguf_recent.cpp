@@ -51,6 +51,20 @@ Status SetGgufExaone4(const GgufKeys& keys, ModelSpec* spec) {
   return Status::Ok();
 }
 
+Status SetGgufExaoneMoe(const GgufKeys& keys, ModelSpec* spec) {
+  spec->qk_norm = QkNorm::kHeads;
+  if (!spec->layer_traits.empty()) {
+    RETURN_IF_ERROR(ReadWindowPattern(keys, 4, false, spec));
+    RotateWindows(spec);
+  }
+  return ReadGgufMixture(keys, {.sigmoid = true, .normalised = true}, spec);
+}
+
+Status SetGgufHunyuanMoe(const GgufKeys& keys, ModelSpec* spec) {
+  spec->qk_norm = QkNorm::kRotatedHeads;
+  return ReadGgufMixture(keys, {.normalised = true}, spec);
+}
+
 Status SetGgufArcee(const GgufKeys&, ModelSpec* spec) {
   spec->gated = false;
   spec->activation = Activation::kReluSquared;
@@ -79,8 +93,10 @@ std::span<const GgufFamily> GgufRecentFamilies() {
       {"ernie4_5", RopePairs::kAdjacent, SetPlain},
       {"ernie4_5-moe", RopePairs::kAdjacent, SetGgufErnieMoe, {}, kMixtureKeys},
       {"exaone4", RopePairs::kHalves, SetGgufExaone4},
+      {"exaone-moe", RopePairs::kHalves, SetGgufExaoneMoe, {}, kMixtureKeys},
       {"glm4moe", RopePairs::kHalves, SetGgufGlm4Moe, kNormAfterAttention, kMixtureKeys},
       {"hunyuan-dense", RopePairs::kHalves, SetGgufHunyuan},
+      {"hunyuan-moe", RopePairs::kHalves, SetGgufHunyuanMoe, {}, kMixtureKeys},
       {"minimax-m2", RopePairs::kHalves, SetGgufMiniMaxM2, {}, kMixtureKeys},
       {"mistral3", RopePairs::kAdjacent, SetMistral3},
       {"olmo", RopePairs::kAdjacent, SetGgufOlmo},

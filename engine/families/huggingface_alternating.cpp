@@ -1,10 +1,11 @@
 // Families whose layers alternate between windows or chunks and full attention, with gates, norms and routers of their
-// own: Llama 4, AFMoE, Laguna, Muse Glimmer.
+// own: Llama 4, AFMoE, Laguna, Muse Glimmer, Granite with windows.
 #include <fmt/format.h>
 
 #include <cmath>
 
 #include "engine/families/llama_names.h"
+#include "engine/families/rope_scaling.h"
 
 namespace ringside {
 namespace {
@@ -231,11 +232,37 @@ Status ReadMuseGlimmer(const ConfigJson& config, ModelSpec* spec) {
   return Status::Ok();
 }
 
+bool ButEveryFourth(int64_t layer) { return layer % 4 != 0; }
+
+// Windows, sinks, and a base of rotary frequencies for each layer; layers without one are not rotated.
+Status ReadGraniteSwa(const ConfigJson& config, ModelSpec* spec) {
+  spec->tied_head = spec->sinks = true;
+  RETURN_IF_ERROR(ReadGraniteBase(config, spec));
+  RETURN_IF_ERROR(ReadWindows(config, ButEveryFourth, spec));
+  RETURN_IF_ERROR(ReadRotations(config, spec));
+  std::vector<double> bases;
+  if (config.Has("layer_rope_theta")) spec->rotations.clear();
+  for (int64_t layer = 0; layer < spec->layers && config.Has("layer_rope_theta"); ++layer) {
+    RopeScaling scaling{.base = 0};
+    RETURN_IF_ERROR(config.Optional(fmt::format("layer_rope_theta.{}", layer), &scaling.base));
+    TraitsOf(spec, layer).rotation = -1;
+    if (scaling.base == 0) continue;
+    const auto known = std::ranges::find(bases, scaling.base);
+    TraitsOf(spec, layer).rotation = static_cast<int>(known - bases.begin());
+    if (known != bases.end()) continue;
+    bases.push_back(scaling.base);
+    ASSIGN_OR_RETURN(Rotation rotation, MakeRotation(scaling, spec->rotary));
+    spec->rotations.push_back(std::move(rotation));
+  }
+  return Status::Ok();
+}
+
 }  // namespace
 
 std::span<const HuggingFaceFamily> AlternatingFamilies() {
   static const HuggingFaceFamily kFamilies[] = {
       {"afmoe", ReadAfmoe, kPrefix, {kAttention, kMlp, kExpertsAndShared, kGateProjection, kAfmoe}},
+      {"granite_swa", ReadGraniteSwa, kPrefix, {kAttention, kOneNormEach, kMlp}},
       {"laguna", ReadLaguna, kPrefix, {kAttention, kOneNormEach, kMlp, kExpertsAndShared, kLaguna}},
       {"llama4_text", ReadLlama4, kPrefix, {kAttention, kOneNormEach, kLlama4Mlp}},
       {"muse_glimmer_text", ReadMuseGlimmer, kPrefix, {kAttention, kNormsAfter, kMlp, kGateProjection}},

@@ -72,6 +72,17 @@ constexpr TensorRule kLfm2[] = {
     {TensorRole::kExpertDown, "layers.{}.feed_forward.experts.{e}.w2.weight"},
 };
 
+constexpr TensorRule kLfm3[] = {
+    {TensorRole::kAttentionPostNorm, "layers.{}.post_operator_norm.weight"},
+    {TensorRole::kMlpPostNorm, "layers.{}.post_ffn_norm.weight"},
+    {TensorRole::kQueryGate, "layers.{}.self_attn.gate_proj.weight"},
+    {TensorRole::kQueryNorm, "layers.{}.self_attn.q_norm.weight"},
+    {TensorRole::kKeyNorm, "layers.{}.self_attn.k_norm.weight"},
+    {TensorRole::kAttentionOut, "layers.{}.self_attn.o_proj.weight"},
+};
+
+constexpr MixerName kLfm3Mixers[] = {
+    {"conv", Mixer::kConvolution}, {"full_attention", Mixer::kAttention}, {"sliding_attention", Mixer::kAttention}};
 constexpr MixerName kLfm2Mixers[] = {{"conv", Mixer::kConvolution}, {"full_attention", Mixer::kAttention}};
 constexpr MixerName kDeltaMixers[] = {{"linear_attention", Mixer::kDeltaNet}, {"full_attention", Mixer::kAttention}};
 
@@ -228,6 +239,40 @@ Status ReadLfm2Moe(const ConfigJson& config, ModelSpec* spec) {
   return ReadRotations(config, spec, PartialRotary::kIgnored, {.base = 1e6});
 }
 
+// Attention with windows or without, with a gate for each head; norms before and after.
+Status ReadLfm3(const ConfigJson& config, ModelSpec* spec) {
+  spec->tied_head = true;
+  spec->head_dim = 128;
+  RETURN_IF_ERROR(ReadSizes(config, spec));
+  RETURN_IF_ERROR(config.Expect("attention_bias", false));
+  spec->rope_pairs = RopePairs::kHalves;
+  spec->qk_norm = QkNorm::kHeads;
+  RETURN_IF_ERROR(config.Optional("norm_eps", &spec->norm_eps));
+  RETURN_IF_ERROR(config.Optional("conv_bias", &spec->convolution_bias));
+  spec->recurrent_bias = spec->convolution_bias;
+  spec->norm_after = spec->query_gate = true;
+  RETURN_IF_ERROR(config.Optional("use_sandwich_norm", &spec->norm_after));
+  RETURN_IF_ERROR(config.Optional("use_attention_gate", &spec->query_gate));
+  spec->separate_gate = spec->head_gates = spec->query_gate;
+  if (!config.Has("layer_types")) return InvalidArgument("config.json: 'layer_types' is missing");
+  RETURN_IF_ERROR(MakeLayerTraits(spec));
+  RETURN_IF_ERROR(ReadMixers(config, "layer_types", kLfm3Mixers, spec));
+  int64_t window = 0;
+  RETURN_IF_ERROR(config.Need("sliding_window", &window));
+  for (int64_t layer = 0; layer < spec->layers; ++layer) {
+    if (config.String(fmt::format("layer_types.{}", layer), "") != "sliding_attention") continue;
+    if (window < 1) return InvalidArgument(fmt::format("config.json: 'sliding_window' is {}", window));
+    LayerTraits& traits = spec->layer_traits[static_cast<size_t>(layer)];
+    traits.window = window, traits.rotation = 1;
+  }
+  spec->recurrence = {.mixer = Mixer::kConvolution, .kernel = 7, .width = spec->hidden};
+  RETURN_IF_ERROR(config.Optional("conv_L_cache", &spec->recurrence.kernel));
+  spec->rotary = spec->head_dim;
+  RETURN_IF_ERROR(ValidateSpec(*spec));
+  RETURN_IF_ERROR(AddRotation(config, "rope_parameters.full_attention.", spec->head_dim, spec));
+  return AddRotation(config, "rope_parameters.sliding_attention.", spec->head_dim, spec);
+}
+
 }  // namespace
 
 std::span<const HuggingFaceFamily> HybridFamilies() {
@@ -235,6 +280,7 @@ std::span<const HuggingFaceFamily> HybridFamilies() {
       {"olmo_hybrid", ReadOlmoHybrid, kPrefix, {kAttention, kOlmoHybrid, kNormsAfter, kOlmoHybridNorms, kMlp}},
       {"lfm2", ReadLfm2, kPrefix, {kAttention, kLfm2}},
       {"lfm2_moe", ReadLfm2Moe, kPrefix, {kAttention, kLfm2}},
+      {"lfm3", ReadLfm3, kPrefix, {kAttention, kLfm2, kLfm3}},
       {"qwen3_next", ReadQwen3Next, kPrefix, {kAttention, kDelta, kOneNormEach, kQwenExperts}},
       {"qwen3_5_text", ReadQwenHybrid, kPrefix, {kAttention, kDelta, kOneNormEach, kMlp}},
       {"qwen3_5_moe_text", ReadQwen35Moe, kPrefix, {kAttention, kDelta, kOneNormEach, kQwenExperts}},

@@ -44,6 +44,7 @@ Status ReadAttention(const ConfigJson& config, ModelSpec* spec) {
   spec->head_dim = 1;  // not read
   RETURN_IF_ERROR(ReadBase(config, spec));
   RETURN_IF_ERROR(config.Expect("attention_bias", false));
+  RETURN_IF_ERROR(config.ExpectNone("index_topk"));  // sparse attention (DSA)
   RETURN_IF_ERROR(config.Need("kv_lora_rank", &latent.rank));
   RETURN_IF_ERROR(config.Optional("q_lora_rank", &latent.query_rank));
   RETURN_IF_ERROR(config.Need("qk_nope_head_dim", &latent.plain));

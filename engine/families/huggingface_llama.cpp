@@ -312,6 +312,55 @@ Status ReadCohere2(const ConfigJson& config, ModelSpec* spec) {
   return Status::Ok();
 }
 
+/// Dense layers, if there are any, are the first ones: full attention, with rotations if each of them is full.
+Status ReadCohereMoeLayers(const ConfigJson& config, ModelSpec* spec) {
+  int64_t dense = 0, interval = 1;
+  RETURN_IF_ERROR(config.Optional("prefix_dense_intermediate_size", &dense));
+  RETURN_IF_ERROR(config.Optional("prefix_dense_sliding_window_pattern", &interval));
+  for (int64_t layer = 0; layer < spec->layers; ++layer) {
+    if (config.String(fmt::format("mlp_layer_types.{}", layer), "sparse") != "dense") continue;
+    if (dense < 1) {
+      return InvalidArgument(
+          fmt::format("config.json: 'prefix_dense_intermediate_size' of layer {} is {}", layer, dense));
+    }
+    LayerTraits& traits = spec->layer_traits[static_cast<size_t>(layer)];
+    traits.dense_ffn = dense;
+    if (interval == 1) traits.rotation = 0;
+  }
+  return Status::Ok();
+}
+
+// The average of experts and shared experts is the sum of their halves.
+Status ReadCohere2Moe(const ConfigJson& config, ModelSpec* spec) {
+  RETURN_IF_ERROR(ReadCohere2(config, spec));
+  if (config.Has("rms_norm_eps")) {
+    spec->norm = NormKind::kRms;
+    RETURN_IF_ERROR(config.Optional("rms_norm_eps", &spec->norm_eps));
+  }
+  RETURN_IF_ERROR(config.Need("num_experts", &spec->experts));
+  RETURN_IF_ERROR(config.Need("num_experts_per_tok", &spec->experts_used));
+  spec->experts_normalised = true;
+  spec->router.sigmoid = config.String("expert_selection_fn", "softmax") == "sigmoid";
+  if (spec->router.sigmoid) RETURN_IF_ERROR(config.Optional("norm_topk_prob", &spec->experts_normalised));
+  int64_t shared = 0;
+  RETURN_IF_ERROR(config.Optional("num_shared_experts", &shared));
+  if (shared < 0 || shared > 64 || spec->ffn < 1 || spec->ffn > 1 << 20) {
+    return InvalidArgument(
+        fmt::format("config.json: {} shared experts of width {} are not supported", shared, spec->ffn));
+  }
+  spec->common_ffn = shared * spec->ffn;
+  RETURN_IF_ERROR(ReadCohereMoeLayers(config, spec));
+  if (shared == 0 || config.String("shared_expert_combination_strategy", "average") != "average") {
+    return ValidateSpec(*spec);
+  }
+  const auto is_dense = [](const LayerTraits& layer) { return layer.dense_ffn != 0; };
+  if (std::ranges::any_of(spec->layer_traits, is_dense)) {
+    return InvalidArgument("config.json: the average of shared experts is not supported with dense layers");
+  }
+  spec->router.scale = spec->factors.mlp = 0.5f;
+  return ValidateSpec(*spec);
+}
+
 }  // namespace
 
 Status ReadQwenExperts(const ConfigJson& config, ModelSpec* spec) {
@@ -378,6 +427,7 @@ std::span<const HuggingFaceFamily> LlamaLikeFamilies() {
       {"stablelm", ReadStableLm, kPrefix, {kAttention, kOneNormEach, kMlp}},
       {"cohere", ReadCohere, kPrefix, {kAttention, kOneNormEach, kMlp}},
       {"cohere2", ReadCohere2, kPrefix, {kAttention, kOneNormEach, kMlp}},
+      {"cohere2_moe", ReadCohere2Moe, kPrefix, {kAttention, kOneNormEach, kMlp, kExpertsAndShared}},
       {"gpt_oss", ReadGptOss, kPrefix, {kAttention, kOneNormEach, kGptOssExperts}},
   };
   return kFamilies;

@@ -1,7 +1,10 @@
-// Families with Mamba-2 layers beside attention.
+// Families with Mamba-2 layers next to attention, or next to it in each layer.
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "engine/families/llama_names.h"
+#include "engine/families/rope_scaling.h"
 
 namespace ringside {
 namespace {
@@ -57,6 +60,15 @@ constexpr TensorRule kNemotron[] = {
     {TensorRole::kRouterCorrection, "layers.{}.mixer.gate.e_score_correction_bias"},
     {TensorRole::kExpertUp, "layers.{}.mixer.experts.{e}.up_proj.weight"},
     {TensorRole::kExpertDown, "layers.{}.mixer.experts.{e}.down_proj.weight"},
+    {TensorRole::kExpertsIn, "layers.{}.mixer.fc1_latent_proj.weight"},
+    {TensorRole::kExpertsOut, "layers.{}.mixer.fc2_latent_proj.weight"},
+};
+constexpr TensorRule kFalconH1[] = {
+    {TensorRole::kFinalNorm, "final_layernorm.weight"},
+    {TensorRole::kMlpNorm, "layers.{}.pre_ff_layernorm.weight"},
+    {TensorRole::kGate, "layers.{}.feed_forward.gate_proj.weight"},
+    {TensorRole::kUp, "layers.{}.feed_forward.up_proj.weight"},
+    {TensorRole::kDown, "layers.{}.feed_forward.down_proj.weight"},
 };
 
 constexpr MixerName kMambaMixers[] = {{"mamba", Mixer::kMamba2},
@@ -71,6 +83,32 @@ Status ExpectNoLimit(const ConfigJson& config) {
   if (!config.Has("time_step_limit.1.__float__")) RETURN_IF_ERROR(config.Optional("time_step_limit.1", &most));
   if (least == 0 && most == 0) return Status::Ok();
   return InvalidArgument(fmt::format("config.json: 'time_step_limit' from {} to {} is not supported", least, most));
+}
+
+/// Sizes and convolution of Mamba-2, by keys that begin with "mamba_".
+Status ReadMambaSizes(const ConfigJson& config, ModelSpec* spec) {
+  RecurrenceShape& sizes = spec->recurrence;
+  sizes = {.mixer = Mixer::kMamba2, .key_heads = 1, .value_heads = 128, .key_size = 256, .kernel = 4};
+  RETURN_IF_ERROR(config.Optional("mamba_n_groups", &sizes.key_heads));
+  RETURN_IF_ERROR(config.Optional("mamba_n_heads", &sizes.value_heads));
+  RETURN_IF_ERROR(config.Optional("mamba_d_state", &sizes.key_size));
+  RETURN_IF_ERROR(config.Optional("mamba_d_conv", &sizes.kernel));
+  if (config.String("mamba_d_head", "") != "auto") {
+    RETURN_IF_ERROR(config.Need("mamba_d_head", &sizes.value_size));
+  } else {
+    int64_t expand = 2;
+    RETURN_IF_ERROR(config.Optional("mamba_expand", &expand));
+    if (sizes.value_heads < 1 || expand < 1 || expand > 64 || spec->hidden > 1 << 20) {
+      return InvalidArgument(fmt::format("config.json: 'mamba_n_heads' {}, 'mamba_expand' {} are not supported",
+                                         sizes.value_heads, expand));
+    }
+    int64_t values = expand * spec->hidden;
+    RETURN_IF_ERROR(config.Optional("mamba_d_ssm", &values));
+    sizes.value_size = values / sizes.value_heads;
+  }
+  spec->convolution_bias = true;
+  RETURN_IF_ERROR(config.Optional("mamba_conv_bias", &spec->convolution_bias));
+  return ExpectNoLimit(config);
 }
 
 Status ReadGraniteHybrid(const ConfigJson& config, ModelSpec* spec) {
@@ -88,28 +126,9 @@ Status ReadGraniteHybrid(const ConfigJson& config, ModelSpec* spec) {
   RETURN_IF_ERROR(MakeLayerTraits(spec));
   for (LayerTraits& layer : spec->layer_traits) layer.mixer = Mixer::kMamba2;
   RETURN_IF_ERROR(ReadMixers(config, "layer_types", kMambaMixers, spec));
-  RecurrenceShape& sizes = spec->recurrence;
-  sizes = {.mixer = Mixer::kMamba2, .key_heads = 1, .value_heads = 128, .key_size = 256, .kernel = 4};
-  RETURN_IF_ERROR(config.Optional("mamba_n_groups", &sizes.key_heads));
-  RETURN_IF_ERROR(config.Optional("mamba_n_heads", &sizes.value_heads));
-  RETURN_IF_ERROR(config.Optional("mamba_d_state", &sizes.key_size));
-  RETURN_IF_ERROR(config.Optional("mamba_d_conv", &sizes.kernel));
-  if (config.String("mamba_d_head", "") != "auto") {
-    RETURN_IF_ERROR(config.Need("mamba_d_head", &sizes.value_size));
-  } else {
-    int64_t expand = 2;
-    RETURN_IF_ERROR(config.Optional("mamba_expand", &expand));
-    if (sizes.value_heads < 1 || expand < 1 || expand > 64 || spec->hidden > 1 << 20) {
-      return InvalidArgument(fmt::format("config.json: 'mamba_n_heads' {}, 'mamba_expand' {} are not supported",
-                                         sizes.value_heads, expand));
-    }
-    sizes.value_size = expand * spec->hidden / sizes.value_heads;
-  }
-  spec->convolution_bias = true;
-  RETURN_IF_ERROR(config.Optional("mamba_conv_bias", &spec->convolution_bias));
+  RETURN_IF_ERROR(ReadMambaSizes(config, spec));
   RETURN_IF_ERROR(config.Optional("mamba_proj_bias", &spec->recurrent_bias));
-  RETURN_IF_ERROR(ExpectNoLimit(config));
-  spec->recurrent_groups = sizes.key_heads;
+  spec->recurrent_groups = spec->recurrence.key_heads;
   RETURN_IF_ERROR(config.Optional("rms_norm_eps", &spec->recurrent_norm_eps));
   const std::string positions = config.String("position_embedding_type", "nope");
   if (positions == "rope") return ReadRotations(config, spec);
@@ -171,11 +190,11 @@ Status ReadNemotronLayers(const ConfigJson& config, ModelSpec* spec) {
   RETURN_IF_ERROR(config.Need("num_experts_per_tok", &spec->experts_used));
   RETURN_IF_ERROR(config.Optional("routed_scaling_factor", &spec->router.scale));
   RETURN_IF_ERROR(ReadCorrectedRouter(config, spec));
+  RETURN_IF_ERROR(config.Optional("moe_latent_size", &spec->expert_inputs));
   return config.Need("moe_shared_expert_intermediate_size", &spec->common_ffn);
 }
 
 Status ReadNemotronH(const ConfigJson& config, ModelSpec* spec) {
-  RETURN_IF_ERROR(config.ExpectNone("moe_latent_size"));
   RETURN_IF_ERROR(config.ExpectNone("sliding_window"));
   RETURN_IF_ERROR(ReadNemotronLayers(config, spec));
   RETURN_IF_ERROR(ReadSizes(config, spec));
@@ -203,10 +222,53 @@ Status ReadNemotronH(const ConfigJson& config, ModelSpec* spec) {
   return ValidateSpec(*spec);
 }
 
+/// Constant factors of parts of a layer. Those of attention's input and of keys are factors of the scores.
+Status ReadFalconFactors(const ConfigJson& config, ModelSpec* spec) {
+  float inputs = 1, keys = 1, recurrent_inputs = 1;
+  LayerFactors& factors = spec->factors;
+  RETURN_IF_ERROR(config.Optional("embedding_multiplier", &spec->embedding_scale));
+  RETURN_IF_ERROR(config.Optional("lm_head_multiplier", &spec->logit_scale));
+  RETURN_IF_ERROR(config.Optional("attention_in_multiplier", &inputs));
+  RETURN_IF_ERROR(config.Optional("key_multiplier", &keys));
+  RETURN_IF_ERROR(config.Optional("attention_out_multiplier", &factors.attended));
+  RETURN_IF_ERROR(config.Optional("ssm_in_multiplier", &recurrent_inputs));
+  RETURN_IF_ERROR(config.Optional("ssm_out_multiplier", &factors.recurrent));
+  RETURN_IF_ERROR(config.Optional("mlp_multipliers.0", &factors.gate));
+  RETURN_IF_ERROR(config.Optional("mlp_multipliers.1", &factors.mlp));
+  for (size_t i = 0; i < factors.recurrent_inputs.size(); ++i) {
+    RETURN_IF_ERROR(config.Optional(fmt::format("ssm_multipliers.{}", i), &factors.recurrent_inputs[i]));
+    factors.recurrent_inputs[i] *= recurrent_inputs;
+  }
+  factors.attended *= inputs;
+  RETURN_IF_ERROR(CheckPositive("factor of attention's input", inputs));
+  spec->query_scale = inputs * inputs * keys / std::sqrt(static_cast<float>(std::max<int64_t>(spec->head_dim, 1)));
+  return Status::Ok();
+}
+
+// Attention and Mamba-2 in each layer, with the same input.
+Status ReadFalconH1(const ConfigJson& config, ModelSpec* spec) {
+  RETURN_IF_ERROR(ReadBase(config, spec));
+  for (const char* bias : {"attention_bias", "mlp_bias", "mamba_proj_bias", "projectors_bias"}) {
+    RETURN_IF_ERROR(config.Expect(bias, false));
+  }
+  RETURN_IF_ERROR(ReadMambaSizes(config, spec));
+  RETURN_IF_ERROR(MakeLayerTraits(spec));
+  for (LayerTraits& layer : spec->layer_traits) layer.mixer = Mixer::kMamba2, layer.attends = true;
+  bool normed = false, before_gate = true;
+  RETURN_IF_ERROR(config.Optional("mamba_rms_norm", &normed));
+  RETURN_IF_ERROR(config.Optional("mamba_norm_before_gate", &before_gate));
+  if (normed && before_gate) return InvalidArgument("config.json: 'mamba_norm_before_gate' is not supported");
+  spec->recurrent_groups = normed ? spec->recurrence.key_heads : 0;
+  spec->recurrent_norm_eps = spec->norm_eps;
+  RETURN_IF_ERROR(ReadFalconFactors(config, spec));
+  return ReadRotations(config, spec);
+}
+
 }  // namespace
 
 std::span<const HuggingFaceFamily> MambaFamilies() {
   static const HuggingFaceFamily kFamilies[] = {
+      {"falcon_h1", ReadFalconH1, kPrefix, {kAttention, kGraniteMamba, kFalconH1}},
       {"granitemoehybrid", ReadGraniteHybrid, kPrefix, {kAttention, kOneNormEach, kGraniteMamba, kGraniteExperts}},
       {"nemotron_h", ReadNemotronH, "backbone.", {kNemotron}},
   };

@@ -25,6 +25,19 @@ constexpr TensorRule kApertusNorms[] = {
     {TensorRole::kAttentionNorm, "layers.{}.attention_layernorm.weight"},
     {TensorRole::kMlpNorm, "layers.{}.feedforward_layernorm.weight"},
 };
+constexpr TensorRule kHunyuanExperts[] = {
+    {TensorRole::kRouter, "layers.{}.mlp.gate.wg.weight"},
+    {TensorRole::kCommonGate, "layers.{}.mlp.shared_mlp.gate_proj.weight"},
+    {TensorRole::kCommonUp, "layers.{}.mlp.shared_mlp.up_proj.weight"},
+    {TensorRole::kCommonDown, "layers.{}.mlp.shared_mlp.down_proj.weight"},
+};
+constexpr TensorRule kHy3Router[] = {
+    {TensorRole::kRouter, "layers.{}.mlp.router.gate.weight"},
+    {TensorRole::kRouterCorrection, "layers.{}.mlp.expert_bias"},
+};
+constexpr TensorRule kExaoneCorrection[] = {
+    {TensorRole::kRouterCorrection, "layers.{}.mlp.e_score_correction_bias"},
+};
 constexpr TensorRule kHeadBias[] = {{TensorRole::kHeadBias, "lm_head.bias"}};
 constexpr TensorRule kXieluSlopes[] = {
     {TensorRole::kXieluPositive, "layers.{}.mlp.act_fn.alpha_p"},
@@ -89,6 +102,20 @@ Status ReadGlm4Moe(const ConfigJson& config, ModelSpec* spec) {
   RETURN_IF_ERROR(ReadWidths(
       config, "n_shared_experts", [&](int64_t layer) { return layer < first; }, spec));
   return ReadRotations(config, spec, PartialRotary::kRead, {.partial = 0.5});
+}
+
+// As GLM-4.5 without leading dense layers or norms of queries and keys.
+Status ReadSolarOpen(const ConfigJson& config, ModelSpec* spec) {
+  RETURN_IF_ERROR(ReadBase(config, spec));
+  RETURN_IF_ERROR(config.Optional("attention_bias", &spec->qkv_bias));
+  RETURN_IF_ERROR(config.Need("n_routed_experts", &spec->experts));
+  RETURN_IF_ERROR(config.Need("num_experts_per_tok", &spec->experts_used));
+  RETURN_IF_ERROR(config.Optional("routed_scaling_factor", &spec->router.scale));
+  RETURN_IF_ERROR(ReadCorrectedRouter(config, spec));
+  spec->ffn = 0;
+  RETURN_IF_ERROR(ReadWidths(
+      config, "n_shared_experts", [](int64_t) { return false; }, spec));
+  return ReadRotations(config, spec, PartialRotary::kRead, {.base = 1e6});
 }
 
 Status ReadMiniMaxM2(const ConfigJson& config, ModelSpec* spec) {
@@ -188,6 +215,84 @@ Status ReadExaone4(const ConfigJson& config, ModelSpec* spec) {
   return Status::Ok();
 }
 
+/// Whether a layer has a plain MLP, by the file's list; otherwise if it is among the `first` ones.
+bool IsDense(const ConfigJson& config, int64_t layer, int64_t first) {
+  const std::string type = config.String(fmt::format("mlp_layer_types.{}", layer), "");
+  return type.empty() ? layer < first : type == "dense";
+}
+
+// Pre-norm, unlike EXAONE 4. Layers without a window are not rotated.
+Status ReadExaoneMoe(const ConfigJson& config, ModelSpec* spec) {
+  RETURN_IF_ERROR(ReadBase(config, spec));
+  spec->qk_norm = QkNorm::kHeads;
+  RETURN_IF_ERROR(config.Need("num_experts", &spec->experts));
+  RETURN_IF_ERROR(config.Need("num_experts_per_tok", &spec->experts_used));
+  spec->router.scale = 2.5f;
+  RETURN_IF_ERROR(config.Optional("routed_scaling_factor", &spec->router.scale));
+  RETURN_IF_ERROR(ReadCorrectedRouter(config, spec));
+  int64_t first = 1;
+  RETURN_IF_ERROR(config.Optional("first_k_dense_replace", &first));
+  RETURN_IF_ERROR(ReadWidths(
+      config, "num_shared_experts", [&](int64_t layer) { return IsDense(config, layer, first); }, spec));
+  RETURN_IF_ERROR(ReadWindows(config, ThreeOfFour, spec));
+  RETURN_IF_ERROR(ReadRotations(config, spec));
+  if (!config.Has("sliding_window")) return Status::Ok();
+  for (LayerTraits& layer : spec->layer_traits) layer.rotation = layer.window > 0 ? 0 : -1;
+  return Status::Ok();
+}
+
+/// A number that some files list by layer. ERRORS: kInvalidArgument if layers differ.
+Status NeedSame(const ConfigJson& config, const std::string& key, int64_t layers, int64_t* value) {
+  if (!config.Has(key + ".0")) return config.Need(key, value);
+  RETURN_IF_ERROR(config.Need(key + ".0", value));
+  for (int64_t layer = 1; layer < layers; ++layer) {
+    int64_t one = 0;
+    RETURN_IF_ERROR(config.Need(fmt::format("{}.{}", key, layer), &one));
+    if (one == *value) continue;
+    return InvalidArgument(
+        fmt::format("config.json: '{}' is {} in layer 0 and {} in layer {}", key, *value, one, layer));
+  }
+  return Status::Ok();
+}
+
+Status ReadHunyuanMoe(const ConfigJson& config, ModelSpec* spec) {
+  RETURN_IF_ERROR(ReadBase(config, spec));
+  RETURN_IF_ERROR(config.Expect("use_qk_norm", true));
+  RETURN_IF_ERROR(config.Expect("use_cla", false));
+  RETURN_IF_ERROR(config.Optional("attention_bias", &spec->qkv_bias));
+  spec->attention_out_bias = spec->qkv_bias;
+  spec->qk_norm = QkNorm::kRotatedHeads;
+  RETURN_IF_ERROR(CheckLayers(*spec));
+  RETURN_IF_ERROR(NeedSame(config, "num_experts", spec->layers, &spec->experts));
+  RETURN_IF_ERROR(NeedSame(config, "moe_topk", spec->layers, &spec->experts_used));
+  spec->experts_normalised = true;
+  int64_t shared = 1;
+  if (config.Has("num_shared_expert")) {
+    RETURN_IF_ERROR(NeedSame(config, "num_shared_expert", spec->layers, &shared));
+  }
+  if (shared != 1) return InvalidArgument(fmt::format("config.json: 'num_shared_expert' {} is not supported", shared));
+  spec->common_ffn = spec->ffn;
+  if (config.Has("moe_intermediate_size")) {
+    RETURN_IF_ERROR(NeedSame(config, "moe_intermediate_size", spec->layers, &spec->ffn));
+  }
+  return ReadRotations(config, spec);
+}
+
+Status ReadHy3(const ConfigJson& config, ModelSpec* spec) {
+  RETURN_IF_ERROR(ReadBase(config, spec));
+  RETURN_IF_ERROR(config.Expect("attention_bias", false));
+  RETURN_IF_ERROR(config.Expect("mlp_bias", false));
+  spec->qk_norm = QkNorm::kHeads;
+  RETURN_IF_ERROR(config.Need("num_experts", &spec->experts));
+  RETURN_IF_ERROR(config.Need("num_experts_per_tok", &spec->experts_used));
+  spec->router.scale = 2.826f;
+  RETURN_IF_ERROR(config.Optional("router_scaling_factor", &spec->router.scale));
+  spec->router.sigmoid = spec->router_correction = spec->experts_normalised = true;
+  RETURN_IF_ERROR(ReadWidths(
+      config, "num_shared_experts", [&](int64_t layer) { return IsDense(config, layer, 1); }, spec));
+  return ReadRotations(config, spec, PartialRotary::kIgnored, {.base = 11158840});
+}
+
 Status ReadApertus(const ConfigJson& config, ModelSpec* spec) {
   RETURN_IF_ERROR(ReadBase(config, spec));
   RETURN_IF_ERROR(config.Optional("attention_bias", &spec->qkv_bias));
@@ -235,11 +340,18 @@ std::span<const HuggingFaceFamily> RecentFamilies() {
       {"ernie4_5", ReadErnie, kPrefix, {kAttention, kOneNormEach, kMlp}},
       {"ernie4_5_moe", ReadErnieMoe, kPrefix, {kAttention, kOneNormEach, kMlp, kExpertsAndShared, kErnieCorrection}},
       {"exaone4", ReadExaone4, kPrefix, {kAttention, kNormsAfter, kMlp}},
+      {"exaone_moe", ReadExaoneMoe, kPrefix, {kAttention, kOneNormEach, kMlp, kExpertsAndShared, kExaoneCorrection}},
       {"glm4_moe", ReadGlm4Moe, kPrefix, {kAttention, kOneNormEach, kMlp, kExpertsAndShared, kGlmCorrection}},
       {"hunyuan_v1_dense", ReadHunyuan, kPrefix, {kAttention, kHunyuanNorms, kOneNormEach, kMlp}},
+      {"hunyuan_v1_moe",
+       ReadHunyuanMoe,
+       kPrefix,
+       {kAttention, kHunyuanNorms, kOneNormEach, kQwenExperts, kHunyuanExperts}},
+      {"hy_v3", ReadHy3, kPrefix, {kAttention, kOneNormEach, kMlp, kQwenExperts, kHunyuanExperts, kHy3Router}},
       {"minimax_m2", ReadMiniMaxM2, kPrefix, {kAttention, kOneNormEach, kMixtralExperts, kMiniMaxCorrection}},
       {"phimoe", ReadPhiMoe, kPrefix, {kAttention, kOneNormEach, kMixtralExperts, kHeadBias}},
       {"ministral3", ReadMinistral3, kPrefix, {kAttention, kOneNormEach, kMlp}},
+      {"solar_open", ReadSolarOpen, kPrefix, {kAttention, kOneNormEach, kExpertsAndShared, kGlmCorrection}},
       {"seed_oss", ReadSeedOss, kPrefix, {kAttention, kOneNormEach, kMlp}},
   };
   return kFamilies;

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "engine/families/unsupported_traits.h"
+
 namespace ringside {
 namespace {
 
@@ -55,6 +57,9 @@ void PlanPart(std::span<const TensorRule> rules, const Prefixes& prefixes, bool 
 }  // namespace
 
 Status UnsupportedArchitecture(std::string_view architecture, std::span<const std::string_view> supported) {
+  if (const std::string_view trait = UnsupportedTrait(architecture); !trait.empty()) {
+    return InvalidArgument(fmt::format("architecture '{}' is not supported: it has {}", architecture, trait));
+  }
   return InvalidArgument(
       fmt::format("architecture '{}' is not supported; these are: {}", architecture, fmt::join(supported, ", ")));
 }

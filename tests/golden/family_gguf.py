@@ -19,7 +19,10 @@ GGUF_FAMILIES = {
     "muse_glimmer": "muse-glimmer", "ministral3": "mistral3", "glm4_moe": "glm4moe", "minimax_m2": "minimax-m2",
     "seed_oss": "seed_oss", "ernie4_5": "ernie4_5", "ernie4_5_moe_gguf": "ernie4_5-moe",
     "hunyuan_v1_dense": "hunyuan-dense", "exaone4": "exaone4", "arcee": "arcee", "olmo": "olmo",
-    "qwen2_5_vl": "qwen2vl", "qwen3_vl": "qwen3vl", "qwen3_vl_moe": "qwen3vlmoe"}
+    "qwen2_5_vl": "qwen2vl", "qwen3_vl": "qwen3vl", "qwen3_vl_moe": "qwen3vlmoe", "falcon_h1": "falcon-h1",
+    "falcon_h1_norm": "falcon-h1", "nemotron_h_latent": "nemotron_h_moe", "hunyuan_v1_moe": "hunyuan-moe",
+    "exaone_moe": "exaone-moe"}
+FOLDED = {"falcon-h1"}  # whose factors are parts of weights, which are float32 then
 
 
 def gguf_tensors(name, architecture, model):
@@ -88,8 +91,8 @@ def add_rope(writer, config, architecture, head_dim):
             writer.add_tensor(f"rope_factors_{part}.weight", np.array(rope[f"{part}_factor"], np.float32))
 
 
-def write_gguf(path, name, architecture, model, blocks={}):
-    """`blocks`: tensors stored in MXFP4."""
+def write_gguf(path, name, architecture, model, blocks={}, whole=False):
+    """`blocks`: rows and type of tensors that are stored in another type; with `whole` these are all tensors."""
     config = model.config.get_text_config()
     writer = gguf.GGUFWriter(path, architecture)
     get = lambda *keys: next((getattr(config, k) for k in keys if getattr(config, k, None) is not None), None)
@@ -126,10 +129,11 @@ def write_gguf(path, name, architecture, model, blocks={}):
         put(writer.add_expert_used_count, get("num_experts_per_tok"))
     put(writer.add_expert_feed_forward_length, get("moe_intermediate_size"))
     put(writer.add_expert_shared_feed_forward_length, get("shared_expert_intermediate_size"))
-    put(writer.add_embedding_scale, get("embedding_multiplier"))
-    put(writer.add_residual_scale, get("residual_multiplier"))
-    put(writer.add_attention_scale, get("attention_multiplier"))
-    put(writer.add_logit_scale, get("logits_scaling", "logit_scale"))
+    if architecture not in FOLDED:
+        put(writer.add_embedding_scale, get("embedding_multiplier"))
+        put(writer.add_residual_scale, get("residual_multiplier"))
+        put(writer.add_attention_scale, get("attention_multiplier"))
+        put(writer.add_logit_scale, get("logits_scaling", "logit_scale"))
     put(writer.add_parallel_residual, get("use_parallel_residual"))
     if hasattr(config, "linear_num_key_heads"):
         writer.add_ssm_conv_kernel(config.linear_conv_kernel_dim)
@@ -147,11 +151,12 @@ def write_gguf(path, name, architecture, model, blocks={}):
     if get("rope_parameters") and architecture != "gemma4":
         add_rope(writer, config, architecture, head_dim)
     KEYS.get(architecture, lambda *_: None)(writer, config)
-    for theirs, value in gguf_tensors(name, architecture, model):
-        if theirs in blocks:
-            writer.add_tensor(theirs, blocks[theirs], raw_dtype=gguf.GGMLQuantizationType.MXFP4)
-        else:
-            half = value.ndim > 1 and not any(part in theirs for part in ("conv", "ssm_a", "ssm_d", "ssm_norm"))
+    for theirs, (rows, kind) in blocks.items():
+        writer.add_tensor(theirs, rows, raw_dtype=kind)
+    for theirs, value in gguf_tensors(name, architecture, model) if not whole else ():
+        if theirs not in blocks:
+            exact = architecture in FOLDED or any(part in theirs for part in ("conv", "ssm_a", "ssm_d", "ssm_norm"))
+            half = value.ndim > 1 and not exact
             writer.add_tensor(theirs, value.astype(np.float16 if half else np.float32))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()

@@ -109,6 +109,11 @@ def nemotron(writer, config):
         writer.add_moe_latent_size(config.moe_latent_size)
 
 
+def falcon_h1(writer, config):
+    add_mamba(writer, config.mamba_d_conv, config.mamba_d_state, config.mamba_n_groups, config.mamba_n_heads,
+              config.mamba_d_head)
+
+
 def llama4(writer, config):
     writer.add_feed_forward_length(config.intermediate_size_mlp)
     writer.add_expert_feed_forward_length(config.intermediate_size)
@@ -195,6 +200,21 @@ def exaone4(writer, config):
     writer.add_sliding_window_pattern(windows(config))
 
 
+def exaone_moe(writer, config):
+    exaone4(writer, config)
+    add_mixture(writer, config, shared="num_shared_experts", leading="first_k_dense_replace",
+                scale="routed_scaling_factor", norm="norm_topk_prob")
+    add_groups(writer, config)
+    writer.add_expert_shared_feed_forward_length(config.moe_intermediate_size * config.num_shared_experts)
+
+
+def hunyuan_moe(writer, config):
+    writer.add_expert_used_count(config.moe_topk)
+    writer.add_expert_feed_forward_length(config.intermediate_size)
+    writer.add_expert_shared_feed_forward_length(config.intermediate_size)
+    writer.add_expert_shared_count(1)
+
+
 def olmo(writer, config):
     writer.add_layer_norm_eps(1e-5)
 
@@ -206,8 +226,9 @@ def muse_glimmer(writer, config):
 
 KEYS = {"deepseek2": deepseek2, "mistral4": mistral4, "mistral3": mistral3, "kimi-linear": kimi_linear,
         "granitehybrid": granite_hybrid, "nemotron_h": nemotron, "nemotron_h_moe": nemotron, "llama4": llama4,
-        "gemma3n": gemma3n, "gemma4": gemma4, "afmoe": afmoe, "laguna": laguna,
+        "falcon-h1": falcon_h1, "gemma3n": gemma3n, "gemma4": gemma4, "afmoe": afmoe, "laguna": laguna,
         "glm4moe": glm4moe, "minimax-m2": minimax_m2, "ernie4_5-moe": ernie_moe, "exaone4": exaone4,
+        "exaone-moe": exaone_moe, "hunyuan-moe": hunyuan_moe,
         "muse-glimmer": muse_glimmer, "olmo": olmo}
 WINDOWED = {"gemma2", "gemma3", "phi3", "starcoder2", "cohere2", "gemma4", "gpt-oss", "gemma3n", "afmoe", "laguna",
-            "exaone4", "muse-glimmer"}
+            "exaone4", "exaone-moe", "muse-glimmer"}

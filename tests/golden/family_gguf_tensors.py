@@ -119,6 +119,21 @@ def nemotron(key, value, config):
                  value, config.n_groups)
 
 
+def falcon_h1(key, value, config):
+    """Factors are parts of the weights."""
+    inputs, keys, group = config.attention_in_multiplier, config.key_multiplier, config.mamba_n_groups
+    factors = {"q_proj": inputs, "k_proj": inputs * keys, "v_proj": inputs, "o_proj": config.attention_out_multiplier,
+               "gate_proj": config.mlp_multipliers[0], "down_proj": config.mlp_multipliers[1],
+               "embed_tokens": config.embedding_multiplier, "lm_head": config.lm_head_multiplier,
+               "mamba.out_proj": config.ssm_out_multiplier}
+    if "mamba.in_proj" in key:
+        sizes = [config.mamba_d_ssm] * 2 + [group * config.mamba_d_state] * 2 + [config.mamba_n_heads]
+        value = value * config.ssm_in_multiplier * np.repeat(np.float32(config.ssm_multipliers), sizes)[:, None]
+    for part, factor in factors.items():
+        value = value * np.float32(factor) if f"{part}.weight" in key else value
+    return mamba(key, value, group) if ".mamba." in key else {key: value}
+
+
 def llama4(key, value, config):
     if key.endswith("down_proj"):  # of all experts
         value = value.swapaxes(1, 2)
@@ -172,7 +187,7 @@ CHANGES = {
     "olmo": permuted, "granitemoe": granite_experts, "granitehybrid": granite_hybrid, "nemotron_h": nemotron,
     "nemotron_h_moe": nemotron, "gpt-oss": gpt_oss_experts, "deepseek2": latent_parts, "mistral4": latent_parts,
     "kimi-linear": kimi_linear, "llama4": llama4, "gemma3n": gemma3n, "gemma4": gemma4, "muse-glimmer": muse_glimmer,
-    "phimoe": phimoe}
+    "phimoe": phimoe, "falcon-h1": falcon_h1}
 # Architectures without a map of names in the gguf package: one with these names.
 NAMES_OF = {"laguna": "step35", "muse-glimmer": "gemma3"}
 KEPT_JOINED = ("gemma4", "mistral4")  # gates and ups of experts

@@ -278,6 +278,37 @@ FAMILIES = {
     "olmo_hybrid": ("OlmoHybrid", dict(GROUPED, num_hidden_layers=3, linear_num_key_heads=2, linear_num_value_heads=4,
         linear_key_head_dim=12, linear_value_head_dim=16, linear_conv_kernel_dim=4, linear_allow_neg_eigval=True,
         layer_types=DELTA["layer_types"], rope_parameters=None)),
+    "falcon_h1": ("FalconH1", dict(
+        GROUPED, head_dim=16, mamba_d_ssm=64, mamba_n_heads=4, mamba_d_head=16, mamba_n_groups=2, mamba_d_state=12,
+        mamba_chunk_size=16, lm_head_multiplier=0.3, embedding_multiplier=5.0, mlp_multipliers=[1.7, 0.4],
+        key_multiplier=0.6, attention_out_multiplier=1.4, attention_in_multiplier=0.8, ssm_in_multiplier=1.3,
+        ssm_multipliers=[0.7, 1.2, 0.5, 1.5, 0.9], ssm_out_multiplier=0.6)),
+    "falcon_h1_norm": ("FalconH1", dict(
+        GROUPED, mamba_d_ssm=48, mamba_n_heads=3, mamba_d_head=16, mamba_n_groups=3, mamba_d_state=12,
+        mamba_chunk_size=16, mamba_rms_norm=True, mamba_norm_before_gate=False, mamba_conv_bias=False)),
+    "nemotron_h_latent": ("NemotronH", dict(
+        NEMOTRON, **NEMOTRON_MOE, moe_latent_size=16, layers_block_type=["mamba", "moe", "attention", "moe"])),
+    "lfm3": ("Lfm3", dict(
+        GROUPED, head_dim=16, num_hidden_layers=4, sliding_window=12, conv_L_cache=5,
+        layer_types=["conv", "sliding_attention", "full_attention", "conv"])),
+    "solar_open": ("SolarOpen", dict(
+        GROUPED, head_dim=16, n_routed_experts=8, num_experts_per_tok=3, n_group=4, topk_group=2, n_shared_experts=1,
+        moe_intermediate_size=16, routed_scaling_factor=1.5, rope_parameters=YARN)),
+    "exaone_moe": ("ExaoneMoe", dict(
+        GROUPED, num_hidden_layers=4, sliding_window=12, sliding_window_pattern=4, num_experts=6,
+        num_experts_per_tok=2, moe_intermediate_size=16, num_shared_experts=2, first_k_dense_replace=1)),
+    "hunyuan_v1_moe": ("HunYuanMoEV1", dict(
+        GROUPED, head_dim=16, intermediate_size=24, num_experts=6, moe_topk=2, rope_parameters=dict(
+            rope_type="dynamic", rope_theta=10000.0, alpha=1000.0, factor=1.0))),
+    "hy_v3": ("HYV3", dict(
+        GROUPED, head_dim=16, num_hidden_layers=3, num_experts=6, num_experts_per_tok=2, num_shared_experts=2,
+        moe_intermediate_size=16, router_scaling_factor=1.6, mlp_layer_types=["dense", "sparse", "sparse"])),
+    "cohere2_moe": ("Cohere2Moe", dict(
+        GROUPED, head_dim=16, intermediate_size=16, num_hidden_layers=4, logit_scale=0.25, sliding_window=12,
+        num_experts=6, num_experts_per_tok=2, num_shared_experts=2)),
+    "granite_swa": ("GraniteSWA", dict(
+        GROUPED, num_hidden_layers=4, sliding_window=12, embedding_multiplier=12.0, residual_multiplier=0.22,
+        logits_scaling=8.0, attention_multiplier=0.2, layer_rope_theta=[0, 10000.0, 10000.0, 500000.0])),
 }
 # Only as GGUF, for traits that differ from the above because converters store less, or other layers.
 GGUF_ONLY = {
@@ -304,7 +335,7 @@ GGUF_ONLY = {
         GROUPED, moe_num_experts=6, moe_k=2, moe_intermediate_size=16, moe_num_shared_experts=2,
         moe_layer_start_index=1)),
 }
-RECURRENT = {"granitehybrid_gguf", "nemotron_h_gguf", "nemotron_h_moe_gguf", "kimi_linear_gguf", "lfm2_biases", "kimi_linear", "olmo_hybrid", "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "qwen3_5", "qwen3_5_moe", "lfm2", "lfm2_moe",
+RECURRENT = {"falcon_h1", "falcon_h1_norm", "nemotron_h_latent", "lfm3", "granitehybrid_gguf", "nemotron_h_gguf", "nemotron_h_moe_gguf", "kimi_linear_gguf", "lfm2_biases", "kimi_linear", "olmo_hybrid", "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "qwen3_5", "qwen3_5_moe", "lfm2", "lfm2_moe",
              "granitemoehybrid", "granitemoehybrid_dense", "nemotron_h"}  # more than two chunks of ids
 LONGER_IDS = [(i * i * 7 + i * 13 + 5) % VOCAB for i in range(150)]
 # Families whose place in the list is not their seed.

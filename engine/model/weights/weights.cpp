@@ -129,6 +129,9 @@ class Loader {
       const int64_t size = spec_.Widest(&ModelSpec::attended_columns) / spec_.heads;
       RETURN_IF_ERROR(Upload(std::vector<float>(static_cast<size_t>(size), 1.0f), &weights_.ones));
     }
+    for (LayerWeights& layer : weights_.layers) {
+      if (spec_.factors.scales_recurrence()) RETURN_IF_ERROR(FillRecurrentFactors(&layer.recurrent.in_factors));
+    }
     for (int64_t layer = 0; !spec_.head_norm_weights && layer < own_.layers; ++layer) {
       RETURN_IF_ERROR(FillHeadNorms(shard_.layers.begin + layer, &weights_.layers[static_cast<size_t>(layer)]));
     }
@@ -461,6 +464,16 @@ class Loader {
     const std::vector<float> ones(static_cast<size_t>(spec_.KvSizes(layer).head_dim), 1.0f);
     RETURN_IF_ERROR(Upload(ones, &weights->query_norm));
     return Upload(ones, &weights->key_norm);
+  }
+  /// Mamba-2's columns: gate, values, keys, queries, rates.
+  Status FillRecurrentFactors(DeviceVector* vector) {
+    const RecurrenceShape& sizes = spec_.recurrence;
+    const int64_t columns[] = {sizes.values(), sizes.values(), sizes.keys(), sizes.keys(), sizes.value_heads};
+    std::vector<float> all;
+    for (size_t part = 0; part < std::size(columns); ++part) {
+      all.insert(all.end(), static_cast<size_t>(columns[part]), spec_.factors.recurrent_inputs[part]);
+    }
+    return Upload(all, vector);
   }
   Status Scalar(const FileTensor& tensor, float* value) {
     if (IsDummy(tensor)) return Status::Ok();

@@ -128,6 +128,9 @@ TEST(GgufFamilies, ImpossibleValuesAreRefusedByName) {
       {"nemotron_h", With({{"feed_forward_length", {0, 48}}}, kMamba), "has less than 4 integers"},
       {"granitehybrid", With({{"ssm.inner_size", {65}}}, kMamba), "65 recurrent values are not a multiple"},
       {"mistral3", {{"attention.temperature_scale", {1}}}, "context of the scale of scores by position is 0"},
+      {"jamba", {}, "it has Mamba-1 layers"},
+      {"glm-dsa", {}, "whose keys an indexer chooses (DSA)"},
+      {"deepseek2", {{"attention.indexer.head_count", {4}}}, "'deepseek2.attention.indexer.head_count' is 4"},
       {"qwen3", {{"expert_weights_scale", {2}}}, "'qwen3.expert_weights_scale' is 2, which is not supported"},
   };
   for (const auto& [architecture, keys, message] : hostile) {
