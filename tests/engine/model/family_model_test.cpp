@@ -127,6 +127,23 @@ TEST(FamilyGguf, LogitsEqualTheReference) {
   EXPECT_EQ(files, 60);
 }
 
+// Multi-head latent attention with block-quantized matrices, against the reference with their dequantized values: the
+// difference is the rounding of activations to int8. With one matrix for keys and values, its key part is dequantized.
+TEST(FamilyGguf, QuantisedLatentAttentionStaysNearTheReference) {
+  const auto backend = MakeTestBackend();
+  for (const char* name : {"deepseek_v3_q4_k", "deepseek_v3_q8_0"}) {
+    auto model = Model::Load(FamilyFolder(name) + "/model.gguf", *backend);
+    ASSERT_TRUE(model.ok()) << model.status().ToString();
+    EXPECT_EQ((*model)->spec().latent.separate_parts, std::string_view(name).ends_with("q4_k"));
+    OwnCache cache(**model, {0, 64, Eviction::kToken}, 16);
+    const double error =
+        RelativeError(RunAll(**model, cache.get(), GoldenIds(), 16), ReadFloats(FamilyFolder(name) + "/logits.f32"));
+    RecordProperty(name, fmt::format("{:.1e}", error));
+    EXPECT_LT(error, 0.05) << name;
+    EXPECT_GT(error, 1e-6) << name << " is quantized";
+  }
+}
+
 struct Shared {
   Shared(const std::string& path, const RankLayout& layout) : backends(testing::MakeTestRanks("cpu", layout)) {
     std::vector<Backend*> all;
