@@ -9,8 +9,8 @@
 
 #include "engine/convert/format_words.h"
 #include "engine/convert/t5_format.h"
-#include "engine/families/gguf_families.h"
-#include "engine/families/huggingface_families.h"
+#include "engine/families/gguf/gguf_families.h"
+#include "engine/families/huggingface/huggingface_families.h"
 #include "engine/families/rope_scaling.h"
 #include "engine/import/faster_transformer_plan.h"
 

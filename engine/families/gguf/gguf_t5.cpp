@@ -1,5 +1,5 @@
 // T5 and its descendants as written by llama.cpp's converter.
-#include "engine/families/gguf_families.h"
+#include "engine/families/gguf/gguf_families.h"
 
 namespace ringside {
 namespace {

@@ -1,4 +1,4 @@
-#include "engine/families/config_json.h"
+#include "engine/families/huggingface/config_json.h"
 
 #include <fmt/format.h>
 

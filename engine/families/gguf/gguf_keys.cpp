@@ -1,4 +1,4 @@
-#include "engine/families/gguf_keys.h"
+#include "engine/families/gguf/gguf_keys.h"
 
 #include <algorithm>
 

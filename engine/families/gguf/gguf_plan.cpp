@@ -6,7 +6,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "engine/families/gguf_families.h"
+#include "engine/families/gguf/gguf_families.h"
 #include "engine/families/network_plan.h"
 #include "engine/families/rope_scaling.h"
 

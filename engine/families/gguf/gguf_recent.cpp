@@ -1,5 +1,5 @@
 // GGUF files of families from 2025 on with attention in all layers.
-#include "engine/families/gguf_families.h"
+#include "engine/families/gguf/gguf_families.h"
 
 namespace ringside {
 namespace {

@@ -1,7 +1,7 @@
 // T5 and its descendants: an encoder and a decoder (Raffel et al. 2020; Flan-T5, UL2, mT5).
 #include <cmath>
 
-#include "engine/families/huggingface_families.h"
+#include "engine/families/huggingface/huggingface_families.h"
 
 namespace ringside {
 namespace {

@@ -1,4 +1,4 @@
-#include "engine/families/compressed_config.h"
+#include "engine/families/huggingface/compressed_config.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

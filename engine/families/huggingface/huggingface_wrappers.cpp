@@ -1,4 +1,4 @@
-#include "engine/families/huggingface_wrappers.h"
+#include "engine/families/huggingface/huggingface_wrappers.h"
 
 #include <algorithm>
 #include <array>

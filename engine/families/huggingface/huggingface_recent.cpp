@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "engine/families/llama_names.h"
+#include "engine/families/huggingface/llama_names.h"
 #include "engine/families/rope_scaling.h"
 
 namespace ringside {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/families/gguf_families.h"
+#include "engine/families/gguf/gguf_families.h"
 
 namespace ringside {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "engine/families/huggingface_families.h"
+#include "engine/families/huggingface/huggingface_families.h"
 
 namespace ringside {
 namespace {

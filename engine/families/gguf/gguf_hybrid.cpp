@@ -1,7 +1,7 @@
 // GGUF files of families with recurrent layers beside attention, Kimi Linear apart.
 #include <algorithm>
 
-#include "engine/families/gguf_families.h"
+#include "engine/families/gguf/gguf_families.h"
 
 namespace ringside {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "engine/families/llama_names.h"
+#include "engine/families/huggingface/llama_names.h"
 #include "engine/families/rope_scaling.h"
 #include "engine/families/shared_keys.h"
 

@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <utility>
 
-#include "engine/families/huggingface_families.h"
-#include "engine/families/huggingface_wrappers.h"
-#include "engine/families/quantization_config.h"
+#include "engine/families/huggingface/huggingface_families.h"
+#include "engine/families/huggingface/huggingface_wrappers.h"
+#include "engine/families/huggingface/quantization_config.h"
 
 namespace ringside {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "engine/families/gguf_keys.h"
+#include "engine/families/gguf/gguf_keys.h"
 #include "engine/families/network_plan.h"
 
 namespace ringside {

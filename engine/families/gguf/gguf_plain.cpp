@@ -1,5 +1,5 @@
 // GGUF files of families with attention in all layers, from before 2025.
-#include "engine/families/gguf_families.h"
+#include "engine/families/gguf/gguf_families.h"
 
 namespace ringside {
 namespace {

@@ -1,4 +1,4 @@
-#include "engine/families/quantization_config.h"
+#include "engine/families/huggingface/quantization_config.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/families/compressed_config.h"
-#include "engine/families/config_json.h"
+#include "engine/families/huggingface/compressed_config.h"
+#include "engine/families/huggingface/config_json.h"
 
 namespace ringside {
 namespace {

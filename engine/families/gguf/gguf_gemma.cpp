@@ -2,7 +2,7 @@
 #include <cmath>
 #include <limits>
 
-#include "engine/families/gguf_families.h"
+#include "engine/families/gguf/gguf_families.h"
 #include "engine/families/shared_keys.h"
 
 namespace ringside {

@@ -1,7 +1,7 @@
 // GGUF files of families whose layers alternate between windows or chunks and full attention.
 #include <cmath>
 
-#include "engine/families/gguf_families.h"
+#include "engine/families/gguf/gguf_families.h"
 
 namespace ringside {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/families/llama_names.h"
+#include "engine/families/huggingface/llama_names.h"
 #include "engine/families/rope_scaling.h"
 
 namespace ringside {

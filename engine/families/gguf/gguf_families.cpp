@@ -1,4 +1,4 @@
-#include "engine/families/gguf_families.h"
+#include "engine/families/gguf/gguf_families.h"
 
 #include <algorithm>
 #include <array>

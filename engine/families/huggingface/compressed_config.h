@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/status.h"
-#include "engine/families/config_json.h"
+#include "engine/families/huggingface/config_json.h"
 #include "engine/files/flat_json.h"
 #include "engine/files/packed_tensors.h"
 

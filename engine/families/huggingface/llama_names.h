@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "engine/families/huggingface_families.h"
+#include "engine/families/huggingface/huggingface_families.h"
 
 namespace ringside {
 

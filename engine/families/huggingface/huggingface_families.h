@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "engine/families/config_json.h"
+#include "engine/families/huggingface/config_json.h"
 #include "engine/families/network_plan.h"
 
 namespace ringside {
