@@ -21,7 +21,7 @@ GGUF_FAMILIES = {
     "hunyuan_v1_dense": "hunyuan-dense", "exaone4": "exaone4", "arcee": "arcee", "olmo": "olmo",
     "qwen2_5_vl": "qwen2vl", "qwen3_vl": "qwen3vl", "qwen3_vl_moe": "qwen3vlmoe", "falcon_h1": "falcon-h1",
     "falcon_h1_norm": "falcon-h1", "nemotron_h_latent": "nemotron_h_moe", "hunyuan_v1_moe": "hunyuan-moe",
-    "exaone_moe": "exaone-moe"}
+    "exaone_moe": "exaone-moe", "olmo3": "olmo2"}
 FOLDED = {"falcon-h1"}  # whose factors are parts of weights, which are float32 then
 
 
@@ -68,7 +68,7 @@ def gguf_tensors(name, architecture, model):
 def add_rope(writer, config, architecture, head_dim):
     rope = config.rope_parameters
     put = lambda add, value: add(value) if value is not None else None
-    if "sliding_attention" in rope:
+    if "sliding_attention" in rope and architecture != "olmo2":
         put(writer.add_rope_freq_base_swa, rope["sliding_attention"].get("rope_theta"))
     rope = rope.get("full_attention", rope)
     writer.add_rope_dimension_count(int(head_dim * rope.get("partial_rotary_factor", 1)))

@@ -219,6 +219,12 @@ def olmo(writer, config):
     writer.add_layer_norm_eps(1e-5)
 
 
+def olmo2(writer, config):
+    if hasattr(config, "sliding_window"):
+        writer.add_sliding_window(config.sliding_window)
+        writer.add_sliding_window_pattern(windows(config))
+
+
 def muse_glimmer(writer, config):
     writer.add_sliding_window_pattern(windows(config))
     writer.add_logit_scale(config.output_multiplier)
@@ -229,6 +235,6 @@ KEYS = {"deepseek2": deepseek2, "mistral4": mistral4, "mistral3": mistral3, "kim
         "falcon-h1": falcon_h1, "gemma3n": gemma3n, "gemma4": gemma4, "afmoe": afmoe, "laguna": laguna,
         "glm4moe": glm4moe, "minimax-m2": minimax_m2, "ernie4_5-moe": ernie_moe, "exaone4": exaone4,
         "exaone-moe": exaone_moe, "hunyuan-moe": hunyuan_moe,
-        "muse-glimmer": muse_glimmer, "olmo": olmo}
+        "muse-glimmer": muse_glimmer, "olmo": olmo, "olmo2": olmo2}
 WINDOWED = {"gemma2", "gemma3", "phi3", "starcoder2", "cohere2", "gemma4", "gpt-oss", "gemma3n", "afmoe", "laguna",
             "exaone4", "exaone-moe", "muse-glimmer"}

@@ -120,8 +120,8 @@ FAMILIES = {
                              truncate=False, original_max_position_embeddings=64))),
     "ministral": ("Ministral", dict(GROUPED, head_dim=8, sliding_window=12, layer_types=layers("sliding", "full"))),
     "olmo3": ("Olmo3", dict(GROUPED, sliding_window=12, layer_types=layers("sliding", "full"),
-                            rope_parameters={"sliding_attention": dict(rope_type="default", rope_theta=10000.0),
-                                             "full_attention": dict(rope_type="yarn", rope_theta=10000.0, factor=4.0,
+                            rope_parameters={"sliding_attention": dict(rope_type="default", rope_theta=20000.0),
+                                             "full_attention": dict(rope_type="yarn", rope_theta=20000.0, factor=4.0,
                                                                     original_max_position_embeddings=64)})),
     "granitemoe": ("GraniteMoe", dict(
         GROUPED, intermediate_size=24, num_local_experts=4, num_experts_per_tok=2, embedding_multiplier=12.0,

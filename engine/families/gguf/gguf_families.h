@@ -19,6 +19,7 @@ struct GgufFamily {
   Status (*set)(const GgufKeys& keys, ModelSpec* spec);
   std::span<const TensorRule> rules = {};        // names that differ from the common ones
   std::span<const std::string_view> reads = {};  // its keys among those that other families refuse
+  bool one_rope_base = false;                    // for layers with windows too, if the file has no other for them
 };
 
 /// Null if unknown.

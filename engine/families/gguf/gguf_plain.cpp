@@ -103,7 +103,10 @@ Status SetStableLm(const GgufKeys& keys, ModelSpec* spec) {
   return Status::Ok();
 }
 
-Status SetOlmo2(const GgufKeys&, ModelSpec* spec) {
+// OLMo 3's layers with windows have a rotation without YaRN.
+Status SetOlmo2(const GgufKeys& keys, ModelSpec* spec) {
+  RETURN_IF_ERROR(ReadWindowPattern(keys, 4, false, spec));
+  for (LayerTraits& layer : spec->layer_traits) layer.rotation = layer.window > 0 ? 1 : 0;
   spec->norm_before = false;
   spec->norm_after = true;
   spec->qk_norm = QkNorm::kRows;
@@ -151,7 +154,7 @@ std::span<const GgufFamily> GgufPlainFamilies() {
       {"qwen3moe", RopePairs::kHalves, SetQwen3Moe},
       {"phi2", RopePairs::kHalves, SetPhi2},
       {"phi3", RopePairs::kHalves, SetPhi3},
-      {"olmo2", RopePairs::kHalves, SetOlmo2},
+      {"olmo2", RopePairs::kHalves, SetOlmo2, {}, {}, true},
       {"olmoe", RopePairs::kHalves, SetOlmoe},
       {"granite", RopePairs::kAdjacent, SetGranite, {}, kGraniteKeys},
       {"granitemoe", RopePairs::kAdjacent, SetGraniteMoe, {}, kGraniteKeys},

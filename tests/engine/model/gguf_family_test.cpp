@@ -99,6 +99,10 @@ TEST(GgufFamilies, WindowsFollowThePattern) {
   EXPECT_THAT(rotated(PlanWith("exaone4", With({{key, {2}}}, windows))), ElementsAre(1, 0, 1, 0));
   EXPECT_THAT(rotated(PlanWith("exaone4", With({{key, {0, 1, 1, 0}}}, windows))), ElementsAre(0, 1, 1, 0));
   EXPECT_THAT(rotated(PlanWith("exaone4", {})), ElementsAre(1, 1, 1, 1)) << "no layer has a window";
+  EXPECT_THAT(rotated(PlanWith("olmo2", windows)), ElementsAre(2, 2, 2, 1))
+      << "full layers have a rotation of their own";
+  EXPECT_THAT(rotated(PlanWith("olmo2", With({{key, {0, 1, 1, 0}}}, windows))), ElementsAre(1, 2, 2, 1));
+  EXPECT_THAT(rotated(PlanWith("olmo2", {})), ElementsAre(1, 1, 1, 1)) << "OLMo 2";
 }
 
 TEST(GgufFamilies, ImpossibleValuesAreRefusedByName) {
