@@ -150,6 +150,7 @@ enum class Feature {
   kChunks,           // ScoreTraits::chunked
   kStreams,          // ScaleColumns, AddScaledRows, MatchMagnitude, Sparsify
   kRankNorms,        // AllReduceInPlace, RmsNormOfRanks
+  kLayerFactors,     // Scale and ScaleColumns of activations
   kFp8Gemms,         // GEMMs with kF8E4M3 weights round the activations to E4M3
 };
 

@@ -9,8 +9,8 @@
 
 #include "engine/convert/format_words.h"
 #include "engine/convert/t5_format.h"
-#include "engine/families/gguf_families.h"
-#include "engine/families/huggingface_families.h"
+#include "engine/families/gguf/gguf_families.h"
+#include "engine/families/huggingface/huggingface_families.h"
 #include "engine/families/rope_scaling.h"
 #include "engine/import/faster_transformer_plan.h"
 
@@ -185,9 +185,7 @@ Result<NetworkPlan> PlanTarget(NetworkKind kind, Format format, const ModelSpec&
     return plan;
   }
   if (format == Format::kGguf) {
-    const auto families = GgufFamilies();
-    plan.spec.rope_pairs =
-        std::ranges::find_if(families, [&](const GgufFamily& family) { return family.architecture == name; })->pairs;
+    plan.spec.rope_pairs = FindGgufFamily(name)->pairs;
     PlanTensors(GgufRules(), "", &plan);
     return plan;
   }

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "engine/convert/format_words.h"
-#include "engine/families/gguf_families.h"
-#include "engine/families/huggingface_families.h"
+#include "engine/families/gguf/gguf_families.h"
+#include "engine/families/huggingface/huggingface_families.h"
 #include "engine/import/faster_transformer_section.h"
 
 namespace ringside {

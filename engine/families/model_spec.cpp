@@ -28,6 +28,10 @@ Status CheckMixture(const ModelSpec& spec) {
   RETURN_IF_ERROR(CheckRange("number of experts used", spec.experts_used, 1, spec.experts));
   RETURN_IF_ERROR(CheckRange("shared expert's feed-forward size", spec.shared_ffn, 0, 1 << 20));
   RETURN_IF_ERROR(CheckRange("shared expert's feed-forward size", spec.common_ffn, 0, 1 << 20));
+  RETURN_IF_ERROR(CheckRange("size of experts' inputs", spec.expert_inputs, 0, 1 << 17));
+  if (spec.expert_inputs != 0 && (spec.separate_experts || spec.shared_ffn > 0)) {
+    return InvalidArgument("the model projects inputs of experts that have a gate or an MLP next to them");
+  }
   const RouterTraits& router = spec.router;
   RETURN_IF_ERROR(CheckRange("number of expert groups", router.groups, 1, std::min(spec.experts, kMaxExpertGroups)));
   RETURN_IF_ERROR(CheckRange("number of expert groups used", router.groups_used, 1, router.groups));
@@ -105,6 +109,16 @@ Status CheckLayerInputs(const ModelSpec& spec) {
   RETURN_IF_ERROR(CheckRange("vocabulary size of per-layer inputs", spec.layer_input_vocab, 1, 1 << 24));
   if (spec.norm_after) return Status::Ok();
   return InvalidArgument("the model has per-layer inputs without norms after attention and MLP");
+}
+
+Status CheckFactors(const LayerFactors& factors) {
+  for (const float factor : {factors.attended, factors.recurrent, factors.gate, factors.mlp}) {
+    RETURN_IF_ERROR(CheckPositive("factor of a layer's part", factor));
+  }
+  for (const float factor : factors.recurrent_inputs) {
+    RETURN_IF_ERROR(CheckPositive("factor of a recurrence's input", factor));
+  }
+  return Status::Ok();
 }
 
 Status CheckRecurrence(const ModelSpec& spec) {
@@ -263,14 +277,16 @@ int64_t ModelSpec::widest_dense() const {
 }
 
 int64_t ModelSpec::layer_weights() const {
-  int64_t mlps = 0, mixers = 0;  // rows of all layers' matrices
+  int64_t mlps = 0, mixers = 0, of_experts = 0;  // rows of all layers' matrices
   for (int64_t layer = 0; layer < layers; ++layer) {
     if (IsAttention(layer)) mixers += qkv_columns(layer) + gate_columns(layer) + value_columns(layer);
     if (IsRecurrent(Layer(layer).mixer)) mixers += recurrent_columns() + recurrent_outputs();
     mlps += MlpInColumns(DenseColumns(layer)) + DenseColumns(layer);
-    if (IsMixture(layer)) mlps += experts_used * (MlpInColumns(ffn) + ffn) + 3 * shared_ffn + experts;
+    if (!IsMixture(layer)) continue;
+    mlps += 3 * shared_ffn + experts + 2 * expert_inputs;
+    of_experts += experts_used * (MlpInColumns(ffn) + ffn);
   }
-  return hidden * (mixers + mlps);
+  return hidden * (mixers + mlps) + expert_columns() * of_experts;
 }
 
 int64_t ModelSpec::context() const {
@@ -306,6 +322,7 @@ Status ValidateSpec(const ModelSpec& spec) {
   RETURN_IF_ERROR(CheckMixture(spec));
   RETURN_IF_ERROR(CheckLatent(spec));
   RETURN_IF_ERROR(CheckRecurrence(spec));
+  RETURN_IF_ERROR(CheckFactors(spec.factors));
   if (spec.activation == Activation::kXielu && (spec.gated || spec.experts > 0)) {
     return InvalidArgument("the model's gated MLP has the activation xIELU, which is not supported");
   }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "engine/families/layer_factors.h"
 #include "kernels/activation.h"
 #include "kernels/kv_shape.h"
 #include "kernels/recurrence.h"
@@ -59,6 +60,7 @@ struct Streams {
 /// The traits that may differ between layers.
 struct LayerTraits {
   Mixer mixer = Mixer::kAttention;
+  bool attends = false;  // a recurrent layer also has attention, with the same input (Falcon-H1)
   int64_t window = 0;    // number of visible keys, the query's own included; 0 = all
   bool chunked = false;  // ScoreTraits::chunked
   int rotation = 0;      // index in ModelSpec::rotations; -1: not rotated
@@ -101,6 +103,7 @@ struct ModelSpec {
   bool experts_normalised = false;        // see ExpertsArgs
   int64_t shared_ffn = 0;                 // width of the shared expert with a gate (Qwen2-MoE); 0: none
   int64_t common_ffn = 0;                 // of the shared expert without one (GLM-4.5): an MLP for all rows; 0: none
+  int64_t expert_inputs = 0;              // columns of projections to experts and back (Nemotron 3 Super); 0: none
   RouterTraits router;                    // without the correction's values
   bool router_correction = false;
   float router_cap = 0;  // soft cap of the router's logits; 0: none
@@ -163,6 +166,7 @@ struct ModelSpec {
   int64_t layer_input_vocab = 0;  // rows of that embedding; larger ids are 0
   Streams streams;                // with layer_inputs, which are added to all streams but the first
   bool layer_scalar = false;      // a factor of the stream after each layer
+  LayerFactors factors;
 
   float embedding_scale = 1;  // Gemma: sqrt(hidden)
   bool tied_head = false;     // the head shares the embedding's weights
@@ -195,7 +199,7 @@ struct ModelSpec {
   /// KvShape::varied.
   std::vector<KvLayer> varied_layers() const;
   bool shares_keys() const;
-  bool IsAttention(int64_t layer) const { return Layer(layer).mixer == Mixer::kAttention; }
+  bool IsAttention(int64_t layer) const { return Layer(layer).mixer == Mixer::kAttention || Layer(layer).attends; }
   bool recurrent() const { return recurrence.mixer != Mixer::kNone; }
   /// Number of layers with keys and values in the cache.
   int64_t attention_layers() const;
@@ -248,6 +252,8 @@ struct ModelSpec {
   int64_t recurrent_outputs() const {
     return recurrence.mixer == Mixer::kConvolution ? recurrence.channels() : recurrence.values();
   }
+  /// Columns of the experts' inputs and results.
+  int64_t expert_columns() const { return expert_inputs != 0 ? expert_inputs : hidden; }
   /// Columns of the activation's input: 2F (gate and up) or F, for an MLP of width F.
   int64_t MlpInColumns(int64_t width) const { return gated ? 2 * width : width; }
   /// Weights of all layers' matrices: multiplications per token, without attention and the head.

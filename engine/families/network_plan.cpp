@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "engine/families/unsupported_traits.h"
+
 namespace ringside {
 namespace {
 
@@ -16,7 +18,8 @@ struct Prefixes {
 void PlanTensor(const TensorRule& rule, const Prefixes& prefixes, int64_t layer, int64_t expert, NetworkPlan* plan) {
   std::vector<int64_t> shape = ShapeOf(rule.role, plan->spec, layer);
   if (rule.transposed) std::swap(shape.front(), shape.back());
-  if (PlaceOf(rule.role) == TensorPlace::kExpert && expert < 0) shape.insert(shape.begin(), plan->spec.experts);
+  const int64_t parts = PartsOf(rule.role, plan->spec);
+  if (parts > 0 && expert < 0) shape.insert(shape.begin(), parts);
   if (rule.one_row) shape.insert(shape.begin(), 1);
   std::string name(rule.name);
   const bool head = rule.role == TensorRole::kHead || rule.role == TensorRole::kHeadBias;
@@ -44,8 +47,7 @@ void PlanPart(std::span<const TensorRule> rules, const Prefixes& prefixes, bool 
       if (rule.encoder != encoder) continue;
       if (IsPerLayer(rule.role) != (layer >= 0) || !IsRequired(rule.role, plan->spec, layer, encoder)) continue;
       const bool each = rule.name.find("{e}") != std::string_view::npos;
-      const int64_t count = IsPerLayer(rule.role) ? plan->spec.experts : plan->spec.streams.count - 1;
-      for (int64_t expert = each ? 0 : -1; expert < (each ? count : 0); ++expert) {
+      for (int64_t expert = each ? 0 : -1; expert < (each ? PartsOf(rule.role, plan->spec) : 0); ++expert) {
         PlanTensor(rule, prefixes, layer, expert, plan);
       }
     }
@@ -55,6 +57,9 @@ void PlanPart(std::span<const TensorRule> rules, const Prefixes& prefixes, bool 
 }  // namespace
 
 Status UnsupportedArchitecture(std::string_view architecture, std::span<const std::string_view> supported) {
+  if (const std::string_view trait = UnsupportedTrait(architecture); !trait.empty()) {
+    return InvalidArgument(fmt::format("architecture '{}' is not supported: it has {}", architecture, trait));
+  }
   return InvalidArgument(
       fmt::format("architecture '{}' is not supported; these are: {}", architecture, fmt::join(supported, ", ")));
 }

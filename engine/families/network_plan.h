@@ -46,7 +46,7 @@ struct NetworkPlan {
 /// unsupported feature, and missing or inconsistent metadata.
 Result<NetworkPlan> PlanGguf(const GgufFile& file, const std::string& path);
 
-/// "architecture 'x' is not supported", with the list of supported ones.
+/// "architecture 'x' is not supported", with the trait that is missing, or the list of supported ones if it is unknown.
 Status UnsupportedArchitecture(std::string_view architecture, std::span<const std::string_view> supported);
 
 /// ERRORS: kInvalidArgument if a config.json has an unknown architecture; checked before the weights are looked for.

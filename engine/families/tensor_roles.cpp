@@ -40,6 +40,11 @@ std::vector<int64_t> ShapeOf(TensorRole role, const ModelSpec& spec, int64_t lay
   CheckFailed(__FILE__, __LINE__, "unknown role");
 }
 
+int64_t PartsOf(TensorRole role, const ModelSpec& spec) {
+  if (role == TensorRole::kStreamIn || role == TensorRole::kStreamOut) return spec.streams.count - 1;
+  return PlaceOf(role) == TensorPlace::kExpert ? spec.experts : 0;
+}
+
 bool IsRequired(TensorRole role, const ModelSpec& spec, int64_t layer, bool encoder) {
   const bool fused_qkv = spec.fused_qkv && !encoder, sums = spec.norm_sums;
   const bool mixture = layer >= 0 && spec.IsMixture(layer);
@@ -49,9 +54,8 @@ bool IsRequired(TensorRole role, const ModelSpec& spec, int64_t layer, bool enco
   const bool streams = spec.streams.count > 0;
   const bool fused_experts = spec.fused_gate_up || spec.fused_experts;
   const bool head_norms = spec.qk_norm != QkNorm::kNone && spec.head_norm_weights;
-  const bool latent = mixer == Mixer::kAttention && spec.latent.rank > 0;
-  const bool attention = mixer == Mixer::kAttention, plain = attention && !latent,
-             has_state = IsRecurrent(mixer) && mixer != Mixer::kConvolution;
+  const bool attention = layer < 0 || encoder || spec.IsAttention(layer), latent = attention && spec.latent.rank > 0;
+  const bool plain = attention && !latent, has_state = IsRecurrent(mixer) && mixer != Mixer::kConvolution;
   const bool delta = mixer == Mixer::kDeltaNet, kda = mixer == Mixer::kKda, mixes = mixer != Mixer::kNone;
   const bool before = spec.recurrent_norm_before && IsRecurrent(mixer), norm_after = spec.norm_after && !before;
   const bool layer_norms = spec.norm_before || sums || before;

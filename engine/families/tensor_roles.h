@@ -58,6 +58,10 @@ std::vector<int64_t> ShapeOf(TensorRole role, const ModelSpec& spec, int64_t lay
 /// layer's.
 bool IsRequired(TensorRole role, const ModelSpec& spec, int64_t layer, bool encoder);
 
+/// Number of tensors of this role in a layer or network, which a file may join: experts, or streams without the first.
+/// 0 for other roles.
+int64_t PartsOf(TensorRole role, const ModelSpec& spec);
+
 inline bool IsPerLayer(TensorRole role) { return PlaceOf(role) >= TensorPlace::kLayer; }
 
 }  // namespace ringside

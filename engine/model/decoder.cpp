@@ -50,7 +50,8 @@ Decoder::Decoder(Backend& backend, const ModelSpec& spec, const Shard& shard, st
       qkv_{.columns = std::max(own_.Widest(&ModelSpec::gate_columns) + own_.Widest(&ModelSpec::qkv_columns),
                                own_.recurrent_columns()),
            .dtype = backend.activation_dtype()},
-      attended_{.columns = std::max(own_.Widest(&ModelSpec::attended_columns), own_.recurrent_outputs()),
+      attended_{.columns =
+                    std::max({own_.Widest(&ModelSpec::attended_columns), own_.recurrent_outputs(), spec.expert_inputs}),
                 .dtype = backend.activation_dtype()},
       latent_{
           .query_latents = {.columns = spec.latent.query_rank, .dtype = backend.activation_dtype()},
@@ -60,7 +61,7 @@ Decoder::Decoder(Backend& backend, const ModelSpec& spec, const Shard& shard, st
       mixed_{.columns = own_.recurrence.mixed_columns()},
       mlp_in_{.columns = own_.MlpInColumns(own_.widest_dense()), .dtype = backend.activation_dtype()},
       mlp_mid_{.columns = spec.gated ? own_.widest_dense() : 0, .dtype = backend.activation_dtype()},
-      experts_{.columns = spec.separate_experts ? spec.hidden : 0},
+      experts_{.columns = spec.separate_experts ? spec.hidden : spec.expert_inputs},
       layer_inputs_{.all = {.columns = spec.layers * spec.layer_inputs},
                     .projected = {.columns = spec.layers * spec.layer_inputs},
                     .gate = {.columns = spec.layer_inputs}},
@@ -192,7 +193,7 @@ Status Decoder::PackAdapters() {
 }
 
 void Decoder::AddAdapted(Tensor x, int64_t layer, AdaptedPart part, Tensor y) {
-  if (adapters_of_rows_.empty()) return;
+  if (adapters_of_rows_.empty() || layer < 0) return;
   const PackedPart& placed = packed_adapters_.at(static_cast<size_t>(layer))[static_cast<size_t>(part)];
   if (placed.ranks == 0) return;
   backend_.AddLowRank({.x = x,
@@ -234,6 +235,7 @@ void Decoder::Attend(Tensor x, const LayerWeights& w, const LayerStep& step) {
   backend_.Attention(args);
   const GateKind gate = own_.softplus_gate ? GateKind::kSoftplus : GateKind::kSigmoid;
   if (own_.query_gate) backend_.Gate(projected.Columns(0, gates), gate, args.out);
+  if (own_.factors.attended != 1) backend_.Scale(args.out, own_.factors.attended);
   AddToStream(args.out,
               {w.attention_out, w.attention_out_bias, w.attention_post_norm, step.layer, AdaptedPart::kAttentionOut});
 }
@@ -262,6 +264,7 @@ Tensor Decoder::MlpHidden(Tensor x, const LayerWeights& w, int64_t layer) {
                    .rounded_bias = w.mlp_in_bias.rounded.data.data()});
   AddAdapted(x, layer, AdaptedPart::kMlpIn, mlp_in);
   if (own_.Layer(layer).sparse) backend_.Sparsify(mlp_in.Columns(0, width), own_.Layer(layer).sparsity);
+  if (own_.factors.gate != 1) backend_.Scale(mlp_in.Columns(0, width), own_.factors.gate);
   Tensor mlp_mid = mlp_in;
   if (own_.gated) {
     mlp_mid = mlp_mid_.Rows(backend_, x.rows, width).value();
@@ -271,35 +274,12 @@ Tensor Decoder::MlpHidden(Tensor x, const LayerWeights& w, int64_t layer) {
   } else {
     backend_.Activate(mlp_mid, own_.activation);
   }
+  if (own_.factors.mlp != 1) backend_.Scale(mlp_mid, own_.factors.mlp);
   return mlp_mid;
 }
 
 void Decoder::Mlp(Tensor x, const LayerWeights& w, int64_t layer) {
   AddToStream(MlpHidden(x, w, layer), {w.mlp_out, w.mlp_out_bias, w.mlp_post_norm, layer, AdaptedPart::kMlpOut});
-}
-
-Tensor Decoder::RouterLogits(Tensor x, const LayerWeights& w) {
-  const Tensor router = router_.Rows(backend_, x.rows).value();
-  backend_.Linear({.x = x, .weights = Pointers(w.router), .bias = w.router_bias.data(), .y = router});
-  if (own_.router_cap > 0) backend_.SoftCap(router, own_.router_cap);
-  return router;
-}
-
-void Decoder::Experts(Tensor x, Tensor router, const LayerWeights& w, Tensor y, bool accumulate) {
-  RouterTraits traits = own_.router;
-  traits.correction = w.router_correction.data();
-  traits.scales = w.separate.router_scales.data();
-  backend_.Experts({.x = x,
-                    .router = router,
-                    .experts = w.expert_list,
-                    .packed = w.placed_experts.data(),
-                    .top_k = own_.experts_used,
-                    .normalised = own_.experts_normalised,
-                    .shared = own_.shared_ffn > 0,
-                    .traits = traits,
-                    .activation = own_.activation,
-                    .y = y,
-                    .accumulate = accumulate});
 }
 
 // The block of every family: x += Attention(Norm(x)); x += Mlp(Norm(x)) (Vaswani et al. 2017, pre-norm), with optional
@@ -311,11 +291,10 @@ void Decoder::Block(const LayerWeights& w, const LayerStep& step) {
   const Tensor normed = sums || !mixes ? stream_ : NormedStream(w.attention_norm, w.attention_norm_bias, normed_);
   Tensor input = normed;  // input of the MLP
   if (own_.parallel && !own_.shared_norm) input = NormedStream(w.mlp_norm, w.mlp_norm_bias, mlp_normed_);
-  if (IsRecurrent(step.mixer))
-    Recur(normed, w, step);
-  else if (own_.latent.rank > 0)
+  if (IsRecurrent(step.mixer)) Recur(normed, w, step);
+  if (step.attends && own_.latent.rank > 0)
     AttendLatent(normed, w, step);
-  else if (mixes)
+  else if (step.attends)
     Attend(normed, w, step);
   if (sums) Norm(stream_, w.attention_norm, w.attention_norm_bias, stream_);
   if (w.cross_query.rows > 0) AttendToInput(w, step);
@@ -495,7 +474,8 @@ void Decoder::RunLayers(const MicroBatch& batch, const KvShape& shape) {
     const bool rotates = own_.rope_pairs != RopePairs::kNone && traits.rotation >= 0;
     step.layer = layer;
     step.mixer = traits.mixer;
-    if (own_.IsAttention(layer)) step.attention.layer = own_.KvIndex(layer);
+    step.attends = own_.IsAttention(layer);
+    if (step.attends) step.attention.layer = own_.KvIndex(layer);
     step.attention.heads = own_.Heads(layer);
     step.attention.query_scales = traits.plain_scores || query_scales.empty() ? nullptr : query_scales.data();
     step.attention.scores.chunked = traits.chunked;

@@ -91,6 +91,7 @@ class Decoder final : public RankDecoder {
     RecurrenceArgs recurrence;
     int64_t layer = 0;
     Mixer mixer = Mixer::kAttention;
+    bool attends = true;
   };
   void Block(const LayerWeights& w, const LayerStep& step);
   void Norm(Tensor x, const DeviceVector& weight, const DeviceVector& bias, Tensor y) const;

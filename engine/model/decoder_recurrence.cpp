@@ -44,6 +44,7 @@ void Decoder::Recur(Tensor x, const LayerWeights& w, const LayerStep& step) {
   int64_t direct = 0;  // columns that are projected from x
   for (const Weight& weight : own.in) in.push_back(&weight), direct += weight.rows;
   backend_.Linear({.x = x, .weights = in, .bias = own.in_bias.data(), .y = projected.Columns(0, direct)});
+  if (own.in_factors.data() != nullptr) backend_.ScaleColumns(projected, own.in_factors.data());
   RecurrenceArgs args = step.recurrence;
   args.weights = {.convolution = own.convolution.data(),
                   .convolution_bias = own.convolution_bias.data(),
@@ -81,7 +82,9 @@ void Decoder::Recur(Tensor x, const LayerWeights& w, const LayerStep& step) {
         backend_.RmsNormHeads(part, 1, weight, own_.recurrent_norm_eps);
     }
   }
-  AddToStream(args.out, {own.out, own.out_bias, none_, step.layer, AdaptedPart::kAttentionOut});
+  if (own_.factors.recurrent != 1) backend_.Scale(args.out, own_.factors.recurrent);
+  // Adapters of the layer's attention do not adapt the recurrence.
+  AddToStream(args.out, {own.out, own.out_bias, w.attention_post_norm, -1, AdaptedPart::kAttentionOut});
 }
 
 }  // namespace ringside

@@ -1,9 +1,47 @@
-// Experts next to an MLP, and per-layer inputs, of a decoder (Gemma 3n and 4).
+// Experts, alone and next to an MLP, and per-layer inputs of a decoder (Gemma 3n and 4).
 #include <cmath>
 
 #include "engine/model/decoder.h"
 
 namespace ringside {
+
+Tensor Decoder::RouterLogits(Tensor x, const LayerWeights& w) {
+  const Tensor router = router_.Rows(backend_, x.rows).value();
+  std::vector<const Weight*> weights;
+  for (const Weight& weight : w.router) weights.push_back(&weight);
+  backend_.Linear({.x = x, .weights = weights, .bias = w.router_bias.data(), .y = router});
+  if (own_.router_cap > 0) backend_.SoftCap(router, own_.router_cap);
+  return router;
+}
+
+// Experts with projected inputs (Nemotron 3 Super) read W x; V times their sum is the result.
+void Decoder::Experts(Tensor x, Tensor router, const LayerWeights& w, Tensor y, bool accumulate) {
+  RouterTraits traits = own_.router;
+  traits.correction = w.router_correction.data();
+  traits.scales = w.separate.router_scales.data();
+  const bool projects = own_.expert_inputs > 0;
+  Tensor in = x, out = y;
+  if (projects) {
+    in = attended_.Rows(backend_, x.rows, own_.expert_inputs).value();  // free since attention
+    out = experts_.Rows(backend_, x.rows).value();
+    const Weight* weights[] = {&w.experts_in};
+    backend_.Linear({.x = x, .weights = weights, .y = in});
+  }
+  backend_.Experts({.x = in,
+                    .router = router,
+                    .experts = w.expert_list,
+                    .packed = w.placed_experts.data(),
+                    .top_k = own_.experts_used,
+                    .normalised = own_.experts_normalised,
+                    .shared = own_.shared_ffn > 0,
+                    .traits = traits,
+                    .activation = own_.activation,
+                    .y = out,
+                    .accumulate = accumulate && !projects});
+  if (!projects) return;
+  const Weight* weights[] = {&w.experts_out};
+  backend_.Linear({.x = out, .weights = weights, .y = y, .accumulate = accumulate});
+}
 
 void Decoder::MlpInto(Tensor x, const LayerWeights& w, int64_t layer, Tensor sum) {
   const Tensor hidden = MlpHidden(x, w, layer);

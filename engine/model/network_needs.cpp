@@ -55,6 +55,9 @@ constexpr Need kNeeds[] = {
     {Feature::kRecurrence, [](const ModelSpec& spec) { return spec.recurrence.mixer == Mixer::kConvolution; },
      "short convolutions"},
     {Feature::kGates, [](const ModelSpec& spec) { return spec.recurrent(); }, "gates of recurrent layers"},
+    {Feature::kSeparateExperts, [](const ModelSpec& spec) { return spec.expert_inputs > 0; },
+     "projected inputs of experts"},
+    {Feature::kLayerFactors, [](const ModelSpec& spec) { return spec.factors.any(); }, "factors of its layers' parts"},
     {Feature::kPlainExperts, [](const ModelSpec& spec) { return spec.experts > 0 && !spec.gated; },
      "experts without a gate"},
     {Feature::kGates, [](const ModelSpec& spec) { return spec.query_gate; }, "a gate of the attention's output"},
@@ -76,9 +79,13 @@ Status CheckNeeds(const ModelSpec& spec, const Backend& backend) {
 // A share of a mixture is summed by itself before it joins the stream.
 Status CheckShares(const ModelSpec& spec, const Backend& backend) {
   const bool sparse = std::ranges::any_of(spec.layer_traits, [](const LayerTraits& layer) { return layer.sparse; });
+  const bool both = std::ranges::any_of(spec.layer_traits, [](const LayerTraits& layer) { return layer.attends; });
   const bool norms = spec.norm_after || spec.qk_norm == QkNorm::kRows || spec.recurrent_groups == 1;
   const char* what = spec.encoder_layers > 0                                       ? "an encoder"
                      : sparse                                                      ? "sparse activations"
+                     : spec.expert_inputs > 0                                      ? "projected inputs of experts"
+                     : spec.factors.any()                                          ? "factors of its layers' parts"
+                     : both                                                        ? "attention beside a recurrence"
                      : norms && !backend.has(Feature::kRankNorms)                  ? "norms of values of all heads"
                      : spec.experts > 0 && !backend.has(Feature::kSeparateExperts) ? "a mixture of experts"
                                                                                    : nullptr;

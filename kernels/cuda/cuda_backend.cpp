@@ -33,6 +33,7 @@ constexpr Feature kFeatures[] = {
     Feature::kVariedLayers,     // attention/
     Feature::kRecurrence,       // recurrence/
     Feature::kRankNorms,        // ranks/
+    Feature::kLayerFactors,     // row_ops.cu
 };
 constexpr size_t kSmallestArena = 2 * kStagingBytes + kWorkspaceBytes + kScratchBytes + (size_t{128} << 20);
 

@@ -52,6 +52,17 @@ DELTA = dict(GROUPED, head_dim=16, num_hidden_layers=3, linear_num_key_heads=2, 
              layer_types=["linear_attention", "full_attention", "linear_attention"])
 MAMBA = dict(GROUPED, num_hidden_layers=3, mamba_n_heads=4, mamba_d_state=12, mamba_d_head=16, mamba_d_conv=4,
              mamba_expand=2, mamba_chunk_size=16, mamba_n_groups=1, layer_types=["mamba", "attention", "mamba"])
+NEMOTRON = dict(COMMON, hidden_size=32, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
+                max_position_embeddings=256, ssm_state_size=12, mamba_num_heads=4, mamba_head_dim=16, n_groups=2,
+                conv_kernel=4, chunk_size=16)
+NEMOTRON_MOE = dict(n_routed_experts=4, num_experts_per_tok=2, n_group=2, topk_group=2, routed_scaling_factor=2.5,
+                    moe_intermediate_size=24, moe_shared_expert_intermediate_size=40)
+KIMI_LINEAR = dict(
+    COMMON, hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=4,
+    max_position_embeddings=256, kv_lora_rank=16, q_lora_rank=None, qk_rope_head_dim=8, qk_nope_head_dim=16,
+    v_head_dim=16, moe_intermediate_size=24, num_local_experts=4, num_experts_per_tok=2, n_shared_experts=1, n_group=2,
+    topk_group=2, routed_scaling_factor=2.446, linear_head_dim=16, linear_conv_kernel_dim=4,
+    mlp_layer_types=["dense", "sparse", "sparse"], layer_types=DELTA["layer_types"])
 SHARED_EXPERTS = dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=24,
                       shared_expert_intermediate_size=40)
 
@@ -109,8 +120,8 @@ FAMILIES = {
                              truncate=False, original_max_position_embeddings=64))),
     "ministral": ("Ministral", dict(GROUPED, head_dim=8, sliding_window=12, layer_types=layers("sliding", "full"))),
     "olmo3": ("Olmo3", dict(GROUPED, sliding_window=12, layer_types=layers("sliding", "full"),
-                            rope_parameters={"sliding_attention": dict(rope_type="default", rope_theta=10000.0),
-                                             "full_attention": dict(rope_type="yarn", rope_theta=10000.0, factor=4.0,
+                            rope_parameters={"sliding_attention": dict(rope_type="default", rope_theta=20000.0),
+                                             "full_attention": dict(rope_type="yarn", rope_theta=20000.0, factor=4.0,
                                                                     original_max_position_embeddings=64)})),
     "granitemoe": ("GraniteMoe", dict(
         GROUPED, intermediate_size=24, num_local_experts=4, num_experts_per_tok=2, embedding_multiplier=12.0,
@@ -197,10 +208,7 @@ FAMILIES = {
         MAMBA, num_local_experts=0, shared_intermediate_size=48, mamba_n_groups=2, mamba_conv_bias=False,
         mamba_proj_bias=True, position_embedding_type="rope", attention_bias=True)),
     "nemotron_h": ("NemotronH", dict(
-        COMMON, hidden_size=32, intermediate_size=48, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
-        max_position_embeddings=256, ssm_state_size=12, mamba_num_heads=4, mamba_head_dim=16, n_groups=2,
-        conv_kernel=4, chunk_size=16, use_mamba_kernels=False, n_routed_experts=4, num_experts_per_tok=2, n_group=2,
-        topk_group=2, routed_scaling_factor=2.5, moe_intermediate_size=24, moe_shared_expert_intermediate_size=40,
+        NEMOTRON, intermediate_size=48, **NEMOTRON_MOE,
         layers_block_type=["mamba", "moe", "attention", "mlp", "mamba"])),
     "lfm2_biases": ("Lfm2", dict(GROUPED, layer_types=["conv", "full_attention"], conv_bias=True,
                                  block_auto_adjust_ff_dim=False)),
@@ -266,18 +274,68 @@ FAMILIES = {
         out_hidden_size=64, projector_hidden_size=16)),
     "gemma4_unified_text": ("Gemma4Unified", dict(
         GEMMA4, num_hidden_layers=6, num_global_key_value_heads=1, attention_k_eq_v=True)),
-    "kimi_linear": ("KimiLinear", dict(
-        COMMON, hidden_size=32, intermediate_size=48, num_hidden_layers=3,
-        num_attention_heads=4, num_key_value_heads=4, max_position_embeddings=256, kv_lora_rank=16, q_lora_rank=None,
-        qk_rope_head_dim=8, qk_nope_head_dim=16, v_head_dim=16, moe_intermediate_size=24, num_local_experts=4,
-        num_experts_per_tok=2, n_shared_experts=1, n_group=2, topk_group=2, routed_scaling_factor=2.446,
-        linear_num_heads=2, linear_head_dim=16, linear_conv_kernel_dim=4,
-        mlp_layer_types=["dense", "sparse", "sparse"], layer_types=DELTA["layer_types"])),
+    "kimi_linear": ("KimiLinear", dict(KIMI_LINEAR, linear_num_heads=2)),
     "olmo_hybrid": ("OlmoHybrid", dict(GROUPED, num_hidden_layers=3, linear_num_key_heads=2, linear_num_value_heads=4,
         linear_key_head_dim=12, linear_value_head_dim=16, linear_conv_kernel_dim=4, linear_allow_neg_eigval=True,
         layer_types=DELTA["layer_types"], rope_parameters=None)),
+    "falcon_h1": ("FalconH1", dict(
+        GROUPED, head_dim=16, mamba_d_ssm=64, mamba_n_heads=4, mamba_d_head=16, mamba_n_groups=2, mamba_d_state=12,
+        mamba_chunk_size=16, lm_head_multiplier=0.3, embedding_multiplier=5.0, mlp_multipliers=[1.7, 0.4],
+        key_multiplier=0.6, attention_out_multiplier=1.4, attention_in_multiplier=0.8, ssm_in_multiplier=1.3,
+        ssm_multipliers=[0.7, 1.2, 0.5, 1.5, 0.9], ssm_out_multiplier=0.6)),
+    "falcon_h1_norm": ("FalconH1", dict(
+        GROUPED, mamba_d_ssm=48, mamba_n_heads=3, mamba_d_head=16, mamba_n_groups=3, mamba_d_state=12,
+        mamba_chunk_size=16, mamba_rms_norm=True, mamba_norm_before_gate=False, mamba_conv_bias=False)),
+    "nemotron_h_latent": ("NemotronH", dict(
+        NEMOTRON, **NEMOTRON_MOE, moe_latent_size=16, layers_block_type=["mamba", "moe", "attention", "moe"])),
+    "lfm3": ("Lfm3", dict(
+        GROUPED, head_dim=16, num_hidden_layers=4, sliding_window=12, conv_L_cache=5,
+        layer_types=["conv", "sliding_attention", "full_attention", "conv"])),
+    "solar_open": ("SolarOpen", dict(
+        GROUPED, head_dim=16, n_routed_experts=8, num_experts_per_tok=3, n_group=4, topk_group=2, n_shared_experts=1,
+        moe_intermediate_size=16, routed_scaling_factor=1.5, rope_parameters=YARN)),
+    "exaone_moe": ("ExaoneMoe", dict(
+        GROUPED, num_hidden_layers=4, sliding_window=12, sliding_window_pattern=4, num_experts=6,
+        num_experts_per_tok=2, moe_intermediate_size=16, num_shared_experts=2, first_k_dense_replace=1)),
+    "hunyuan_v1_moe": ("HunYuanMoEV1", dict(
+        GROUPED, head_dim=16, intermediate_size=24, num_experts=6, moe_topk=2, rope_parameters=dict(
+            rope_type="dynamic", rope_theta=10000.0, alpha=1000.0, factor=1.0))),
+    "hy_v3": ("HYV3", dict(
+        GROUPED, head_dim=16, num_hidden_layers=3, num_experts=6, num_experts_per_tok=2, num_shared_experts=2,
+        moe_intermediate_size=16, router_scaling_factor=1.6, mlp_layer_types=["dense", "sparse", "sparse"])),
+    "cohere2_moe": ("Cohere2Moe", dict(
+        GROUPED, head_dim=16, intermediate_size=16, num_hidden_layers=4, logit_scale=0.25, sliding_window=12,
+        num_experts=6, num_experts_per_tok=2, num_shared_experts=2)),
+    "granite_swa": ("GraniteSWA", dict(
+        GROUPED, num_hidden_layers=4, sliding_window=12, embedding_multiplier=12.0, residual_multiplier=0.22,
+        logits_scaling=8.0, attention_multiplier=0.2, layer_rope_theta=[0, 10000.0, 10000.0, 500000.0])),
 }
-RECURRENT = {"lfm2_biases", "kimi_linear", "olmo_hybrid", "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "qwen3_5", "qwen3_5_moe", "lfm2", "lfm2_moe",
+# Only as GGUF, for traits that differ from the above because converters store less, or other layers.
+GGUF_ONLY = {
+    "granitehybrid_gguf": ("GraniteMoeHybrid", dict(
+        MAMBA, num_local_experts=0, shared_intermediate_size=48, mamba_n_groups=2, mamba_conv_bias=False,
+        position_embedding_type="rope", residual_multiplier=0.22)),
+    "nemotron_h_gguf": ("NemotronH", dict(
+        NEMOTRON, intermediate_size=48, n_groups=1, layers_block_type=["mamba", "mlp", "attention"])),
+    "nemotron_h_moe_gguf": ("NemotronH", dict(
+        NEMOTRON, **NEMOTRON_MOE, layers_block_type=["mamba", "moe", "attention", "moe", "mamba"])),
+    "llama4_gguf": ("Llama4", dict(
+        GROUPED, head_dim=16, num_hidden_layers=4, intermediate_size=16, intermediate_size_mlp=32, num_local_experts=4,
+        interleave_moe_layer_step=2)),
+    "laguna_gguf": ("Laguna", dict(
+        GROUPED, head_dim=16, num_hidden_layers=3, sliding_window=12, num_experts=6, num_experts_per_tok=2,
+        moe_intermediate_size=12, shared_expert_intermediate_size=20, moe_routed_scaling_factor=1.7,
+        num_attention_heads_per_layer=[4, 6, 2], layer_types=layers("full", "sliding", "sliding"))),
+    "phimoe_gguf": ("Phimoe", dict(
+        GROUPED, intermediate_size=24, num_local_experts=6, num_experts_per_tok=2, attention_bias=True,
+        lm_head_bias=True)),
+    "kimi_linear_gguf": ("KimiLinear", dict(
+        KIMI_LINEAR, linear_num_heads=4)),
+    "ernie4_5_moe_gguf": ("Ernie4_5_Moe", dict(
+        GROUPED, moe_num_experts=6, moe_k=2, moe_intermediate_size=16, moe_num_shared_experts=2,
+        moe_layer_start_index=1)),
+}
+RECURRENT = {"falcon_h1", "falcon_h1_norm", "nemotron_h_latent", "lfm3", "granitehybrid_gguf", "nemotron_h_gguf", "nemotron_h_moe_gguf", "kimi_linear_gguf", "lfm2_biases", "kimi_linear", "olmo_hybrid", "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "qwen3_5", "qwen3_5_moe", "lfm2", "lfm2_moe",
              "granitemoehybrid", "granitemoehybrid_dense", "nemotron_h"}  # more than two chunks of ids
 LONGER_IDS = [(i * i * 7 + i * 13 + 5) % VOCAB for i in range(150)]
 # Families whose place in the list is not their seed.
@@ -379,7 +437,7 @@ def add_draft_layer(path):
 
 
 def make(name, seed):
-    kind, options = FAMILIES[name]
+    kind, options = (FAMILIES | GGUF_ONLY)[name]
     wrapper = kind.removesuffix("ForConditionalGeneration")
     if wrapper != kind:
         config = getattr(transformers, wrapper + "Config")(**options)
@@ -393,20 +451,22 @@ def make(name, seed):
     return fill(getattr(transformers, kind + "ForCausalLM")(config), seed)
 
 
-# ---- GGUF ------------------------------------------------------------------------------------------------------------
 def main(out, names):
-    for seed, name in enumerate(FAMILIES):
+    for seed, name in enumerate(FAMILIES | GGUF_ONLY):
         if names and name not in names:
             continue
         folder = out / name
         shutil.rmtree(folder, ignore_errors=True)
-        model = make(name, SEEDS.get(name, seed + 100))
+        model = make(name, SEEDS.get(name, 300 + list(GGUF_ONLY).index(name) if name in GGUF_ONLY else seed + 100))
         model = model.float() if name in FLOAT32 else model.double()
         with torch.no_grad():
             logits = model(torch.tensor([LONGER_IDS if name in RECURRENT else IDS])).logits[0].float().numpy()
         folder.mkdir(parents=True)
         if name in GGUF_FAMILIES:
             write_gguf(folder / "model.gguf", name, GGUF_FAMILIES[name], model)
+        logits.astype("<f4").tofile(folder / "logits.f32")
+        if name in GGUF_ONLY:
+            continue
         model.half().save_pretrained(folder)  # last, because it also rounds the weights used for the computation
         (folder / "generation_config.json").unlink(missing_ok=True)
         if name == "qwen3_vl_moe":
@@ -421,7 +481,6 @@ def main(out, names):
             rename_dense_layers(folder / "model.safetensors")
         if name in ("qwen3_next", "qwen3_5"):
             add_draft_layer(folder / "model.safetensors")
-        logits.astype("<f4").tofile(folder / "logits.f32")
     total = sum(p.stat().st_size for p in out.rglob("*") if p.is_file())
     print(f"{total} bytes in {out}")
 

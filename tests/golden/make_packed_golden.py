@@ -214,7 +214,8 @@ def write_gpt_oss(folder, seed):
             in_gguf |= {f"blk.{layer}.ffn_{part}_exps.weight": data[:, i::2] for i, part in enumerate(("gate", "up"))}
     save_file(tensors, folder / "model.safetensors", {"format": "pt"})
     write_config(model, folder, dict(quant_method="mxfp4", modules_to_not_convert=["model.layers.*.self_attn"]))
-    write_gguf(folder / "model.gguf", "gpt_oss", "gpt-oss", model, in_gguf)
+    kind = gguf.GGMLQuantizationType.MXFP4
+    write_gguf(folder / "model.gguf", "gpt_oss", "gpt-oss", model, {key: (rows, kind) for key, rows in in_gguf.items()})
     logits_of(model).tofile(folder / "logits.f32")
 
 

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "base/log.h"
-#include "engine/families/quantization_config.h"
+#include "engine/families/huggingface/quantization_config.h"
 #include "engine/files/file_paths.h"
 #include "engine/files/gguf_scales.h"
 #include "engine/files/mapped_file.h"

@@ -137,6 +137,14 @@ void AddSpec(const ModelSpec& spec, Digest* digest) {
     }
     digest->AddFloat(static_cast<double>(spec.latent.norm_eps));
   }
+  if (spec.expert_inputs > 0) digest->AddNumber(spec.expert_inputs);
+  if (spec.factors.any()) {
+    const LayerFactors& factors = spec.factors;
+    for (const float value : {factors.attended, factors.recurrent, factors.gate, factors.mlp}) {
+      digest->AddFloat(static_cast<double>(value));
+    }
+    for (const float value : factors.recurrent_inputs) digest->AddFloat(static_cast<double>(value));
+  }
   if (spec.position_scale != 0) {
     digest->AddFloat(static_cast<double>(spec.position_scale));
     digest->AddNumber(spec.position_scale_context);
@@ -158,6 +166,7 @@ void AddSpec(const ModelSpec& spec, Digest* digest) {
     for (int64_t layer = 0; layer < spec.layers; ++layer) {
       digest->AddNumber(static_cast<int64_t>(spec.Layer(layer).mixer));
       digest->AddNumber(spec.Layer(layer).has_mlp);
+      if (spec.Layer(layer).attends) digest->AddText("attention, too");
     }
   }
   for (int64_t layer = 0; layer < spec.layers; ++layer) {

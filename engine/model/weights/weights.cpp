@@ -112,7 +112,9 @@ class Loader {
     const bool embeds = planned.role == TensorRole::kEmbedding || shard_.embeds();  // a tied head needs the embedding
     if (chooses ? !shard_.chooses() : !embeds) return Status::Ok();
     LayerWeights none;
-    return LoadRole(planned, tensor, none);
+    const auto load = [&](const FileTensor& part, int64_t) { return LoadRole(planned, part, none); };
+    const int64_t parts = PartsOf(planned.role, spec_);
+    return parts > 0 && planned.expert < 0 ? LoadParts(tensor, parts, load) : load(tensor, 0);
   }
 
   /// Creates computed tensors and completes the weights.
@@ -126,6 +128,9 @@ class Loader {
     if (spec_.value_norm) {
       const int64_t size = spec_.Widest(&ModelSpec::attended_columns) / spec_.heads;
       RETURN_IF_ERROR(Upload(std::vector<float>(static_cast<size_t>(size), 1.0f), &weights_.ones));
+    }
+    for (LayerWeights& layer : weights_.layers) {
+      if (spec_.factors.scales_recurrence()) RETURN_IF_ERROR(FillRecurrentFactors(&layer.recurrent.in_factors));
     }
     for (int64_t layer = 0; !spec_.head_norm_weights && layer < own_.layers; ++layer) {
       RETURN_IF_ERROR(FillHeadNorms(shard_.layers.begin + layer, &weights_.layers[static_cast<size_t>(layer)]));
@@ -207,12 +212,8 @@ class Loader {
     const auto Norm = [&](DeviceVector* vector, float scale = 1) {
       return LoadNorm(planned, tensor, vector, scale, spec_.norm_offset);
     };
-    const auto Vector = [&](DeviceVector* vector, float scale = 1) {
-      return LoadVector(planned, tensor, vector, 0, scale);
-    };
-    const auto Joined = [&](DeviceVector* vector, int64_t total) {
-      return LoadConcatenated(planned, tensor, total, vector);
-    };
+    const auto Vector = [&](DeviceVector* to, float scale = 1) { return LoadVector(planned, tensor, to, 0, scale); };
+    const auto Joined = [&](DeviceVector* to, int64_t total) { return LoadConcatenated(planned, tensor, total, to); };
     const int64_t layer_here = planned.layer - shard_.layers.begin;
     const int64_t width = planned.layer < 0 ? 0 : own_.DenseColumns(layer_here);
     const auto PlainNorm = [&](DeviceVector* vector) { return LoadNorm(planned, tensor, vector, 1, 0); };
@@ -243,13 +244,21 @@ class Loader {
     if (!all)
       return LoadRole(planned, tensor, layer,
                       layer.experts[static_cast<size_t>(shared ? spec_.experts : planned.expert)]);
+    return LoadParts(tensor, spec_.experts, [&](const FileTensor& one, int64_t expert) {
+      return LoadRole(planned, one, layer, layer.experts[static_cast<size_t>(expert)]);
+    });
+  }
+
+  /// Calls `load` with each of the `parts` of equal size that a file joins.
+  template <class LoadPart>
+  Status LoadParts(const FileTensor& tensor, int64_t parts, const LoadPart& load) {
     FileTensor one = tensor;
-    one.data.rows /= spec_.experts;
-    const size_t bytes = tensor.data.bytes.size() / static_cast<size_t>(spec_.experts);
-    for (size_t e = 0; e < static_cast<size_t>(spec_.experts); ++e) {
-      one.data.bytes = tensor.data.bytes.subspan(e * bytes, bytes);
-      if (seed_) one.name = fmt::format("{}.{}", tensor.name, e);
-      RETURN_IF_ERROR(LoadRole(planned, one, layer, layer.experts[e]));
+    one.data.rows /= parts;
+    const size_t bytes = tensor.data.bytes.size() / static_cast<size_t>(parts);
+    for (int64_t part = 0; part < parts; ++part) {
+      one.data.bytes = tensor.data.bytes.subspan(static_cast<size_t>(part) * bytes, bytes);
+      if (seed_) one.name = fmt::format("{}.{}", tensor.name, part);
+      RETURN_IF_ERROR(load(one, part));
     }
     return Status::Ok();
   }
@@ -476,6 +485,16 @@ class Loader {
     const std::vector<float> ones(static_cast<size_t>(spec_.KvSizes(layer).head_dim), 1.0f);
     RETURN_IF_ERROR(Upload(ones, &weights->query_norm));
     return Upload(ones, &weights->key_norm);
+  }
+  /// Mamba-2's columns: gate, values, keys, queries, rates.
+  Status FillRecurrentFactors(DeviceVector* vector) {
+    const RecurrenceShape& sizes = spec_.recurrence;
+    const int64_t columns[] = {sizes.values(), sizes.values(), sizes.keys(), sizes.keys(), sizes.value_heads};
+    std::vector<float> all;
+    for (size_t part = 0; part < std::size(columns); ++part) {
+      all.insert(all.end(), static_cast<size_t>(columns[part]), spec_.factors.recurrent_inputs[part]);
+    }
+    return Upload(all, vector);
   }
   Status Scalar(const FileTensor& tensor, float* value) {
     if (IsDummy(tensor)) return Status::Ok();

@@ -49,6 +49,7 @@ struct RecurrentWeights {
   DeviceVector convolution, convolution_bias;  // [kernel, channels], [channels]
   DeviceVector rate_bias, rate, skip;          // RecurrenceWeights
   DeviceVector in_bias, out_bias;
+  DeviceVector in_factors;   // of the columns of `in`; empty if all are 1
   Weight rates_up, gate_up;  // kKda: [decays, rank], [values, rank]
   DeviceVector norm;         // of the result
   Weight out;                // [D, values]
@@ -80,7 +81,7 @@ struct LayerInputWeights {
 /// One decoder block. Matrices are [outputs, inputs]; those with the same input are grouped, in output order.
 struct LayerWeights {
   DeviceVector attention_norm, attention_norm_bias;  // [D]
-  RecurrentWeights recurrent;                        // instead of attention, in a recurrent layer
+  RecurrentWeights recurrent;                        // of a recurrent layer, most of which lack attention
   std::vector<Weight> qkv;                           // queries (after their gates), keys, values; or fused
   DeviceVector qkv_bias;                             // [(H + 2G) d], after the gates'
   DeviceVector query_norm, key_norm;                 // [d], or over all heads of a row
@@ -101,6 +102,7 @@ struct LayerWeights {
   std::vector<Weight> router;                   // [experts, D]; with a shared expert, also its row
   DeviceVector router_bias, router_correction;  // [experts]
   std::vector<ExpertWeights> experts;           // the shared one last
+  Weight experts_in, experts_out;               // [E, D], [D, E]; ModelSpec::expert_inputs
   std::vector<Expert> expert_list;              // the same, in the backend's form
   Buffer placed_experts;                        // Backend::PackExperts
   SeparateExperts separate;

@@ -30,6 +30,11 @@ class GgufFileWriter {
     return *this;
   }
   GgufFileWriter& U32(std::string_view key, uint32_t value) { return Key(key, 4, Bytes(value)); }
+  GgufFileWriter& I32s(std::string_view key, const std::vector<int32_t>& values) {
+    std::string bytes = Bytes(uint32_t{5}) + Bytes(static_cast<uint64_t>(values.size()));
+    for (const int32_t value : values) bytes += Bytes(value);
+    return Key(key, 9, bytes);
+  }
   GgufFileWriter& F32(std::string_view key, float value) { return Key(key, 6, Bytes(value)); }
   GgufFileWriter& String(std::string_view key, std::string_view value) { return Key(key, 8, Text(value)); }
   GgufFileWriter& Strings(std::string_view key, const std::vector<std::string>& values) {

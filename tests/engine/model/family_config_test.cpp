@@ -1,4 +1,5 @@
 // What config.json files mean: traits of a family, the text networks of wrappers, and values that are refused.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -103,6 +104,24 @@ TEST(FamilyWrappers, RefuseAnUnknownTextNetworkByName) {
     EXPECT_EQ(refused.status().code(), StatusCode::kInvalidArgument);
     EXPECT_TRUE(refused.status().message().starts_with("architecture '" + std::string(name) + "' is not supported"))
         << refused.status().ToString();
+  }
+}
+
+// Known architectures are refused by the trait that is missing, before weights are looked for.
+TEST(FamilyConfig, MissingTraitsAreNamed) {
+  for (const auto& [type, trait] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"jamba", "Mamba-1 layers"},
+           {"deepseek_v32", "sparse attention, whose keys an indexer chooses (DSA)"},
+           {"glm_moe_dsa", "sparse attention, whose keys an indexer chooses (DSA)"},
+           {"deepseek_v4", "compressed attention (CSA, HCA) and hyper-connections"},
+           {"qwen4_exp_text", "hyper-connections"},
+           {"mimo_v2_flash", "keys and values of different sizes"},
+           {"step3p5", "limits of activations that differ between layers"}}) {
+    const auto refused = PlanOf(fmt::format(R"({{"model_type": "{}"}})", type));
+    EXPECT_EQ(refused.status().code(), StatusCode::kInvalidArgument);
+    const std::string message = fmt::format("architecture '{}' is not supported: it has ", type);
+    EXPECT_TRUE(refused.status().message().starts_with(message)) << refused.status().ToString();
+    EXPECT_NE(refused.status().message().find(trait), std::string::npos) << refused.status().ToString();
   }
 }
 
@@ -356,7 +375,26 @@ constexpr Hostile kHostile[] = {
     {"nemotron_h", R"("moe",)", R"("dense",)", "a layer of type 'dense' is not supported"},
     {"nemotron_h", R"("moe",)", R"("moe"], "num_hidden_layers": 7, "x": [)", "types of 2 layers are given"},
     {"nemotron_h", R"("full_attention",)", R"("mlp",)", "no layer with attention"},
-    {"nemotron_h", R"("moe_latent_size": null)", R"("moe_latent_size": 16)", "'moe_latent_size' is not supported"},
+    {"nemotron_h", R"("moe_latent_size": null)", R"("moe_latent_size": -16)", "size of experts' inputs is -16"},
+    {"nemotron_h", R"("moe_latent_size": null)", R"("moe_latent_size": 4611686018427387904)",
+     "experts' inputs is 46116"},
+    {"falcon_h1", R"("mamba_d_head": 16)", R"("mamba_d_head": 24)", "recurrent value size is 24"},
+    {"falcon_h1", R"("key_multiplier": 0.6)", R"("key_multiplier": -0.6)", "query scale is -"},
+    {"falcon_h1", R"("attention_in_multiplier": 0.8)", R"("attention_in_multiplier": -0.8)",
+     "attention's input is -0.8"},
+    {"falcon_h1", R"("attention_out_multiplier": 1.4)", R"("attention_out_multiplier": 0)",
+     "factor of a layer's part is 0"},
+    {"falcon_h1", R"("ssm_in_multiplier": 1.3)", R"("ssm_in_multiplier": 0)", "factor of a recurrence's input is 0"},
+    {"falcon_h1", R"("attention_bias": false)", R"("attention_bias": true)", "'attention_bias' = true"},
+    {"falcon_h1_norm", R"("mamba_norm_before_gate": false)", R"("mamba_norm_before_gate": true)",
+     "'mamba_norm_before_gate' is not supported"},
+    {"lfm3", R"("sliding_window": 12)", R"("sliding_window": 0)", "'sliding_window' is 0"},
+    {"lfm3", R"("conv_L_cache": 5)", R"("conv_L_cache": 50)", "convolution's size is 50"},
+    {"hunyuan_v1_moe", R"("moe_topk": 2)", R"("moe_topk": [2, 3])", "'moe_topk' is 2 in layer 0 and 3 in layer 1"},
+    {"hunyuan_v1_moe", R"("moe_topk": 2)", R"("moe_topk": [2])", "'moe_topk.1' is missing"},
+    {"cohere2_moe", R"("mlp_layer_types": [)", R"("mlp_layer_types": ["dense", )", "of layer 0 is 0"},
+    {"cohere2_moe", R"("num_shared_experts": 2)", R"("num_shared_experts": -2)", "-2 shared experts"},
+    {"granite_swa", R"("layer_rope_theta": [)", R"("layer_rope_theta": [-1, )", "rope base is -1"},
     {"nemotron_h", R"("intermediate_size": 48)", R"("intermediate_size": -1)",
      "'intermediate_size' -1 is not supported"},
     {"mixtral", R"("hidden_act": "silu")", R"("hidden_act": "xielu")", "the activation xIELU"},

@@ -88,12 +88,41 @@ inline constexpr const char* kFamilies[] = {"mistral_window",
                                             "phimoe",
                                             "muse_glimmer",
                                             "kimi_linear",
-                                            "olmo_hybrid"};
+                                            "olmo_hybrid",
+                                            "falcon_h1",
+                                            "falcon_h1_norm",
+                                            "nemotron_h_latent",
+                                            "lfm3",
+                                            "solar_open",
+                                            "exaone_moe",
+                                            "hunyuan_v1_moe",
+                                            "hy_v3",
+                                            "cohere2_moe",
+                                            "granite_swa"};
+
+/// Models that are stored as GGUF alone: converters store less of these families, or other layers.
+inline constexpr const char* kGgufFamilies[] = {"granitehybrid_gguf", "nemotron_h_gguf",  "nemotron_h_moe_gguf",
+                                                "llama4_gguf",        "laguna_gguf",      "kimi_linear_gguf",
+                                                "phimoe_gguf",        "ernie4_5_moe_gguf"};
 
 /// Those with recurrent layers.
-inline constexpr const char* kRecurrentFamilies[] = {
-    "qwen3_next",  "qwen3_5_text",     "qwen3_5_moe_text",       "qwen3_5",    "qwen3_5_moe", "lfm2",       "lfm2_moe",
-    "lfm2_biases", "granitemoehybrid", "granitemoehybrid_dense", "nemotron_h", "kimi_linear", "olmo_hybrid"};
+inline constexpr const char* kRecurrentFamilies[] = {"qwen3_next",
+                                                     "qwen3_5_text",
+                                                     "qwen3_5_moe_text",
+                                                     "qwen3_5",
+                                                     "qwen3_5_moe",
+                                                     "lfm2",
+                                                     "lfm2_moe",
+                                                     "lfm2_biases",
+                                                     "granitemoehybrid",
+                                                     "granitemoehybrid_dense",
+                                                     "nemotron_h",
+                                                     "kimi_linear",
+                                                     "olmo_hybrid",
+                                                     "falcon_h1",
+                                                     "falcon_h1_norm",
+                                                     "nemotron_h_latent",
+                                                     "lfm3"};
 
 /// Families that need an operation which not every device has, and what the refusal of another device names.
 struct FamilyNeed {
@@ -127,7 +156,16 @@ inline const FamilyNeed kFamilyNeeds[] = {{"glm4_moe", "a sigmoid router"},
                                           {"phimoe", "a router with margins or scaled inputs"},
                                           {"muse_glimmer", "a gate of the attention's output"},
                                           {"kimi_linear", "multi-head latent attention"},
-                                          {"olmo_hybrid", "gated DeltaNet layers"}};
+                                          {"olmo_hybrid", "gated DeltaNet layers"},
+                                          {"falcon_h1", "Mamba-2 layers"},
+                                          {"falcon_h1_norm", "Mamba-2 layers"},
+                                          {"nemotron_h_latent", "a sigmoid router"},
+                                          {"lfm3", "short convolutions"},
+                                          {"solar_open", "a sigmoid router"},
+                                          {"exaone_moe", "a sigmoid router"},
+                                          {"hunyuan_v1_moe", "norms of rotated queries and keys"},
+                                          {"hy_v3", "a sigmoid router"},
+                                          {"cohere2_moe", "a router with corrections, groups or a scale"}};
 
 inline std::string FamilyFolder(const std::string& name) { return GoldenFolder("families/" + name); }
 

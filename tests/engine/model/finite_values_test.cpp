@@ -152,7 +152,8 @@ GgufFileWriter Tiny(const std::string& bad, float value) {
     std::string data;
     if (name == "attn_output") {
       for (size_t block = 0; block < count / 32; ++block) {
-        data += GgufFileWriter::Bytes(half(number(name, block, count / 32))) + std::string(32, '\1');
+        data += GgufFileWriter::Bytes(half(number(name, block, count / 32)));
+        data.append(32, '\1');
       }
     } else if (name.starts_with("attn_") && !vector) {
       for (size_t i = 0; i < count; ++i) data += GgufFileWriter::Bytes(half(number(name, i, count)));

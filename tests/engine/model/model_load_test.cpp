@@ -165,7 +165,7 @@ TEST_F(ModelLoad, AcceptsAnUntiedHeadAndBiases) {
 
 TEST_F(ModelLoad, RefusesUnknownInput) {
   const auto invalid = StatusCode::kInvalidArgument;
-  ExpectRefused(LoadFile(Tiny("", "mamba")), invalid, "architecture 'mamba' is not supported; these are: llama");
+  ExpectRefused(LoadFile(Tiny("", "camel")), invalid, "architecture 'camel' is not supported; these are: afmoe");
   ExpectRefused(LoadFile(Tiny().String("llama.rope.scaling.type", "longrope")), invalid, "'longrope' is not supported");
   ExpectRefused(LoadFile(Tiny().U32("llama.rope.scaling.type", 1)), invalid,
                 "'llama.rope.scaling.type' is not a string");
@@ -257,13 +257,13 @@ TEST_F(ModelLoad, HuggingFaceSpecs) {
 
 TEST_F(ModelLoad, HuggingFaceRefusals) {
   const auto invalid = StatusCode::kInvalidArgument, corruption = StatusCode::kCorruption;
-  ExpectRefused(LoadChanged("llama", "\"llama\"", "\"rwkv\""), invalid,
-                "architecture 'rwkv' is not supported; these are: afmoe, apertus, arcee, bloom, ");
+  ExpectRefused(LoadChanged("llama", "\"llama\"", "\"perceptron\""), invalid,
+                "architecture 'perceptron' is not supported; these are: afmoe, apertus, arcee, bloom, ");
   // Reported before the weights are looked for, which may be a long download.
   const std::string bare = folder_ + "/bare";
   std::filesystem::create_directories(bare);
   std::ofstream(bare + "/config.json") << R"({"model_type": "rwkv"})";
-  ExpectRefused(Load(bare), invalid, "architecture 'rwkv' is not supported");
+  ExpectRefused(Load(bare), invalid, "architecture 'rwkv' is not supported: it has no layer with attention");
   std::filesystem::remove_all(bare);
   ExpectRefused(LoadChanged("llama", "\"model_type\"", "\"model_tipe\""), invalid, "'model_type' is missing");
   ExpectRefused(LoadChanged("llama", "\"silu\"", "\"tanh\""), invalid, "'hidden_act' 'tanh' is not supported");
