@@ -338,8 +338,7 @@ AttentionPlan AttentionStaging::PlanFor(const AttentionArgs& args) {
   const bool rotates = args.pairs != RopePairs::kNone && args.rotary > 0;
   const KvLayer sizes = args.shape.Layer(args.layer);
   const AttentionPlan like = PlanOf(args, 1);
-  const bool wide = query_scales == nullptr && AllowsWideAttention(recorder_->launcher(), args, like);
-  const int32_t wide_queries = wide ? WideAttentionQueries(like) : 0;
+  const int32_t wide_queries = AllowsWideAttention(recorder_->launcher(), args, like) ? WideAttentionQueries(like) : 0;
   const PlanKey wanted{
       .heads = args.heads,
       .sizes = sizes,

@@ -330,7 +330,10 @@ __global__ void __launch_bounds__(S::kThreads, 1)
   IncreaseRegisters<S::template kConsumerRegisters<kProducerRegisters>>();
   const int group = warp / 4, m = warp % 4 * 16 + lane / 4;  // the thread's first query
   const int first_head = static_cast<int>(blockIdx.y) * a.tile_heads;
-  const float scale[2] = {a.scale * kLog2E, a.scale * kLog2E};  // of the thread's queries
+  const auto scale_of = [&](int query) {
+    return ScoreScale(a, tile.row + RowOfQuery(a, min(query, tile.rows * a.tile_heads - 1))) * kLog2E;
+  };
+  const float scale[2] = {scale_of(m), scale_of(m + 8)};  // of the thread's queries
   WideSums<S> state;
   bool loaded = false;
 #pragma unroll 1

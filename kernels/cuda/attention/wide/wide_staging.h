@@ -9,8 +9,8 @@
 
 namespace ringside::cuda {
 
-/// Whether the kernel applies to a call without query scales whose plan has these sizes: no score modifiers, and
-/// aligned rows and tiles.
+/// Whether the kernel applies to a call whose plan has these sizes: no score modifiers but query scales, and aligned
+/// rows and tiles.
 bool AllowsWideAttention(const DeviceTraits& on, const AttentionArgs& args, const AttentionPlan& sizes);
 /// Checks that the slabs are where the kernel can address them.
 void CheckWideSlabs(const AttentionArgs& args, const DeviceMemory::Range& range);
