@@ -65,8 +65,9 @@ class LayerRun {
   }
 
  private:
+  /// Per row: angles, and factors of scores or none.
   struct Angles {
-    std::vector<float> rows[4];
+    std::vector<float> rows[4], scales;
   };
 
   void Attend(size_t layer, int64_t done, int64_t count, bool stored, Angles* angles,
@@ -81,6 +82,7 @@ class LayerRun {
       const AngleRows own(c, done, count);
       const std::vector<float>* from[] = {&own.own_cos, &own.own_sin, &own.pinned_cos, &own.pinned_sin};
       for (size_t k = 0; k < 4; ++k) angles->rows[k].insert(angles->rows[k].end(), from[k]->begin(), from[k]->end());
+      if (const float* first = c.QueryScales(done)) angles->scales.insert(angles->scales.end(), first, first + count);
     }
     const DType type = backend_.activation_dtype();
     const std::vector<float> nan(static_cast<size_t>(rows * columns), NAN);
@@ -96,6 +98,7 @@ class LayerRun {
         .pairs = like.pairs,
         .angles = {angles->rows[0].data(), angles->rows[1].data(), angles->rows[2].data(), angles->rows[3].data()},
         .scores = like.scores(),
+        .query_scales = angles->scales.empty() ? nullptr : angles->scales.data(),
         .segments = rows_,
         .step = step_};
     backend_.Attention(args);
@@ -190,10 +193,13 @@ TEST_P(DeviceLatentAttention, MatchesDenseAttentionOverManyKeys) {
   if (sizes().heads != 20) GTEST_SKIP() << "one size is enough";
   AttentionCase c = LatentCase({sizes().rank, sizes().rotary, 3}, type_ == DType::kF32 ? DType::kF16 : type_);
   c.pinned = 170, c.memory = 600, c.length = 900;
-  const std::vector<double> want = DenseAttention(c);
-  for (const int64_t chunk : {1, 33, 300}) {
-    SCOPED_TRACE(chunk);
-    ExpectNear(LayerRun(*backend_, {{c}}, chunk).Run(c.length)[0][0], want, c.kv_dtype);
+  for (const bool scaled : {false, true}) {
+    if (scaled) c.query_scales = RandomFloats(900, 6, 0.5f);
+    const std::vector<double> want = DenseAttention(c);
+    for (const int64_t chunk : {1, 33, 300}) {
+      SCOPED_TRACE(fmt::format("{} rows a step, scores scaled: {}", chunk, scaled));
+      ExpectNear(LayerRun(*backend_, {{c}}, chunk).Run(c.length)[0][0], want, c.kv_dtype);
+    }
   }
 }
 
