@@ -135,25 +135,6 @@ struct HeadsArgs {
   Tensor y;                        // [T, H (n + c)]; does not overlap x
 };
 
-/// Operations that not every device has.
-enum class Feature {
-  kRouterTraits,  // ExpertsArgs::traits that are not plain
-  kQueryFactors,  // AttentionArgs::query_weights and query_scales
-  kXielu,
-  kPlainExperts,     // experts without a gate
-  kGates,            // Gate
-  kRecurrence,       // Recur
-  kLatentAttention,  // KvShape::latent_dim, LinearHeads
-  kVariedLayers,     // KvShape::varied, AttentionArgs::stored
-  kScale,
-  kSeparateExperts,  // ExpertsArgs that do not accumulate
-  kChunks,           // ScoreTraits::chunked
-  kStreams,          // ScaleColumns, AddScaledRows, MatchMagnitude, Sparsify
-  kRankNorms,        // AllReduceInPlace, RmsNormOfRanks
-  kLayerFactors,     // Scale and ScaleColumns of activations
-  kFp8Gemms,         // GEMMs with kF8E4M3 weights round the activations to E4M3
-};
-
 class Backend : public SlabMemory {
  public:
   // ---- memory; sizes in bytes -----------------------------------------------------------------------------------
@@ -188,7 +169,8 @@ class Backend : public SlabMemory {
   /// activation_dtype().
   virtual DType weight_dtype() const { return activation_dtype(); }
 
-  virtual bool has(Feature feature) const { return feature != Feature::kFp8Gemms; }
+  /// Whether GEMMs with kF8E4M3 weights round the activations to E4M3.
+  virtual bool multiplies_in_e4m3() const { return false; }
 
   // ---- weights ----------------------------------------------------------------------------------------------------
   /// Converts a matrix from its file format to the device's own (interleaved, still quantized).
@@ -227,8 +209,8 @@ class Backend : public SlabMemory {
   /// y (+)= x W^T + bias for one or more matrices with the same input. With quantized weights x is rounded to int8 per
   /// block of 32 (scale = largest magnitude / 127): integer dot products, one multiply-add per block, in block order.
   virtual void Linear(const LinearArgs& args) = 0;
-  /// As Linear, with a matrix for each head. REQUIRES: Feature::kLatentAttention.
-  virtual void LinearHeads(const HeadsArgs& args);
+  /// As Linear, with a matrix for each head.
+  virtual void LinearHeads(const HeadsArgs& args) = 0;
   /// y += the low-rank updates of the rows' adapters to a Linear of x; rows without an adapter are unchanged.
   virtual void AddLowRank(const LowRankArgs& args);
   /// Rotates and stores every row's key and value in its sequence's cache, then attends: out = softmax(s(q, K)) V, with
@@ -239,29 +221,27 @@ class Backend : public SlabMemory {
   virtual void MultiplyActivated(Tensor x, Activation activation, Tensor y) = 0;
   /// x = activation(x), in place.
   virtual void Activate(Tensor x, Activation activation) = 0;
-  /// x = xIELU(x), in place. REQUIRES: Feature::kXielu.
-  virtual void Xielu(Tensor x, const XieluParameters& parameters);
-  /// x = x * factors, column by column, in place. factors: [n] on the device. REQUIRES: Feature::kStreams, as the next
-  /// three.
-  virtual void ScaleColumns(Tensor x, const float* factors);
+  /// x = xIELU(x), in place.
+  virtual void Xielu(Tensor x, const XieluParameters& parameters) = 0;
+  /// x = x * factors, column by column, in place. factors: [n] on the device.
+  virtual void ScaleColumns(Tensor x, const float* factors) = 0;
   /// y += x * factors, row by row. x, y [T, n]; factors [T, 1].
-  virtual void AddScaledRows(Tensor x, Tensor factors, Tensor y);
+  virtual void AddScaledRows(Tensor x, Tensor factors, Tensor y) = 0;
   /// Scales each row of x, in place, to the root mean square of the row of `like`: x * rms(like) / rms(x), where rms(x)
   /// is at least sqrt(1e-5).
-  virtual void MatchMagnitude(Tensor like, Tensor x);
+  virtual void MatchMagnitude(Tensor like, Tensor x) = 0;
   /// x = max(0, x - (mean + deviations * standard deviation)) of each row, in place (Gemma 3n).
-  virtual void Sparsify(Tensor x, float deviations);
-  /// x = x * factor, in place. REQUIRES: Feature::kScale.
-  virtual void Scale(Tensor x, float factor);
+  virtual void Sparsify(Tensor x, float deviations) = 0;
+  /// x = x * factor, in place.
+  virtual void Scale(Tensor x, float factor) = 0;
   /// y = y * f(gate), element by element. gate, y [T, n]; or gate [T, n / m], with a value for each m columns of y.
-  /// REQUIRES: Feature::kGates.
-  virtual void Gate(Tensor gate, GateKind kind, Tensor y);
+  virtual void Gate(Tensor gate, GateKind kind, Tensor y) = 0;
   /// A recurrent mixer (kernels/recurrence.h): reads each segment's boundary state and tail, appends its rows to the
   /// tail, stores the boundaries of AttentionSegment::state_writes. The tail afterwards has the rows from the last
-  /// boundary before the segment's last row on. REQUIRES: Feature::kRecurrence.
-  virtual void Recur(const RecurrenceArgs& args);
+  /// boundary before the segment's last row on.
+  virtual void Recur(const RecurrenceArgs& args) = 0;
   /// y += or = the weighted sum of the MLPs of each row's selected experts, in expert order (Shazeer et al. 2017). An
-  /// expert's MLP is Linear, MultiplyActivated (Activate without a gate: Feature::kPlainExperts), Linear.
+  /// expert's MLP is Linear, MultiplyActivated (Activate without a gate), Linear.
   virtual void Experts(const ExpertsArgs& args) = 0;
   /// y += x. x, y [T, D], y kF32; x kF32 or of activation_dtype().
   virtual void Add(Tensor x, Tensor y) = 0;
@@ -279,11 +259,11 @@ class Backend : public SlabMemory {
   /// All-reduce: y += the sum of all ranks' x, in rank order, or on a GPU in NCCL's order
   /// (CudaBackendOptions::all_reduce). All ranks get the same bits. x, y [T, D] kF32; x is contiguous and clobbered.
   virtual void AllReduceAdd(Tensor x, Tensor y) = 0;
-  /// All-reduce in place: x = the sum of all ranks' x, as AllReduceAdd. REQUIRES: Feature::kRankNorms, as the next.
-  virtual void AllReduceInPlace(Tensor x);
+  /// All-reduce in place: x = the sum of all ranks' x, as AllReduceAdd.
+  virtual void AllReduceInPlace(Tensor x) = 0;
   /// RmsNorm in place, of rows whose `columns` columns are divided among the ranks: x [T, n] has this rank's ones.
   /// `counts`: false if another rank has them, too, and contributes them to the mean.
-  virtual void RmsNormOfRanks(Tensor x, int64_t columns, bool counts, const float* weight, float eps);
+  virtual void RmsNormOfRanks(Tensor x, int64_t columns, bool counts, const float* weight, float eps) = 0;
   /// All-gather: rank r has computed columns [borders[r], borders[r + 1]) of x (kF32); afterwards every rank has all.
   virtual void AllGatherColumns(Tensor x, std::span<const int64_t> borders) = 0;
   /// Sends x (kF32, contiguous) to this rank's counterpart in the next pipeline stage, which receives the matrices in

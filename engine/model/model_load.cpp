@@ -21,7 +21,7 @@ constexpr uint64_t kDummySeed = 1;
 Status Model::State::LoadNetwork(const NetworkPlan& network, const WeightsOf& weights_of, Digest* digest) {
   spec = network.spec;
   planned = network.tensors;
-  if (layout.tensor > 1) RETURN_IF_ERROR(CheckShares(spec, *backends.front()));
+  if (layout.tensor > 1) RETURN_IF_ERROR(CheckShares(spec));
   if (layout.stages > 1) RETURN_IF_ERROR(CheckStages(spec));
   ASSIGN_OR_RETURN(shards, MakeShards(spec, layout, block));
   RETURN_IF_ERROR(group.Try([&](size_t here) {

@@ -19,22 +19,6 @@ constexpr size_t kStagingBytes = size_t{32} << 20;  // per submission; there are
 constexpr size_t kReadbackBytes = size_t{32} << 20;
 constexpr size_t kWorkspaceBytes = size_t{64} << 20;
 constexpr size_t kScratchBytes = size_t{256} << 20;
-constexpr Feature kFeatures[] = {
-    Feature::kRouterTraits,     // experts/route_row.cuh
-    Feature::kPlainExperts,     // experts/expert_products_inl.cuh
-    Feature::kSeparateExperts,  // experts/route_experts.cu
-    Feature::kGates,            // row_ops.cu
-    Feature::kScale,            // row_ops.cu
-    Feature::kXielu,            // row_ops.cu
-    Feature::kStreams,          // row_ops.cu
-    Feature::kQueryFactors,     // attention/
-    Feature::kChunks,           // attention/
-    Feature::kLatentAttention,  // attention/
-    Feature::kVariedLayers,     // attention/
-    Feature::kRecurrence,       // recurrence/
-    Feature::kRankNorms,        // ranks/
-    Feature::kLayerFactors,     // row_ops.cu
-};
 constexpr size_t kSmallestArena = 2 * kStagingBytes + kWorkspaceBytes + kScratchBytes + (size_t{128} << 20);
 
 void CheckFloat(const Tensor& x) {
@@ -125,11 +109,6 @@ Status CudaBackend::Start(RankComms comms) {
   if (options_.deterministic) recorder_.runner().FixOrder();
   if (!options_.graphs) recorder_.DisableGraphs();
   return recorder_.runner().Start(on, options_.dtype, workspace, kWorkspaceBytes, scratch, kScratchBytes);
-}
-
-bool CudaBackend::has(Feature feature) const {
-  if (feature == Feature::kFp8Gemms) return recorder_.runner().multiplies_in_e4m3();
-  return std::ranges::find(kFeatures, feature) != std::end(kFeatures);
 }
 
 void CudaBackend::MakeCurrent() { CHECK_CUDA(cudaSetDevice(options_.device)); }

@@ -55,7 +55,7 @@ class CudaBackend final : public Backend {
   int64_t saturating_rows() const override { return 128; }
   DType activation_dtype() const override { return options_.dtype; }
   DType weight_dtype() const override { return options_.quantization.value_or(options_.dtype); }
-  bool has(Feature feature) const override;
+  bool multiplies_in_e4m3() const override { return recorder_.runner().multiplies_in_e4m3(); }
   std::string Describe() const override;
   std::optional<size_t> free_bytes() const override { return memory_.free_bytes(); }
   Status status() const override;

@@ -17,7 +17,7 @@ TEST(MakeCpuBackend, SelectsTheBestByDefaultAndNamesIt) {
   EXPECT_EQ(CpuInstructionSets().front(), "portable");
   auto backend = MakeBackend("", 2);
   EXPECT_EQ(backend->Describe(), std::string(CpuInstructionSets().back()) + ", 2 threads");
-  EXPECT_FALSE(backend->has(Feature::kFp8Gemms));
+  EXPECT_FALSE(backend->multiplies_in_e4m3());
   EXPECT_EQ(MakeBackend("portable", 1)->Describe(), "portable, 1 thread");
 }
 

@@ -104,7 +104,6 @@ TEST_P(DeviceSlab, CopiesRunsOfTheRecurrentState) {
 
 // A short convolution reads the window of its boundary and its tail.
 TEST_P(DeviceSlab, RecurrencesWaitForTheirState) {
-  if (!backend_->has(Feature::kRecurrence)) return;
   const RecurrenceShape sizes{.mixer = Mixer::kConvolution, .kernel = 4, .width = 4096};
   KvShape shape{1, 1, 64, DType::kF16, 1, 9};
   shape.state = sizes.StateOf(24);

@@ -15,7 +15,7 @@ float Rounded(DType dtype, float x) {
 }
 
 bool MultipliesInE4M3(const Backend& device, DType weights, int64_t rows, int64_t outputs, int64_t cols) {
-  return device.has(Feature::kFp8Gemms) && weights == DType::kF8E4M3 && rows > 16 && outputs % 16 == 0 && cols % 8 == 0;
+  return device.multiplies_in_e4m3() && weights == DType::kF8E4M3 && rows > 16 && outputs % 16 == 0 && cols % 8 == 0;
 }
 
 std::vector<float> RoundedToE4M3(const std::vector<float>& rows, int64_t cols) {

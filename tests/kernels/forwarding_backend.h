@@ -35,7 +35,7 @@ class ForwardingBackend : public Backend {
   bool runs_ahead() const override { return inner_->runs_ahead(); }
   DType activation_dtype() const override { return inner_->activation_dtype(); }
   DType weight_dtype() const override { return inner_->weight_dtype(); }
-  bool has(Feature feature) const override { return inner_->has(feature); }
+  bool multiplies_in_e4m3() const override { return inner_->multiplies_in_e4m3(); }
   int64_t saturating_rows() const override { return inner_->saturating_rows(); }
   std::optional<size_t> free_bytes() const override { return inner_->free_bytes(); }
   Status status() const override { return inner_->status(); }

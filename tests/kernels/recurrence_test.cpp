@@ -382,10 +382,7 @@ std::ostream& operator<<(std::ostream& out, const RecurrenceCase& c) {
 
 class DeviceRecurrence : public DeviceTest, public ::testing::WithParamInterface<std::string> {
  protected:
-  void SetUp() override {
-    Use(GetParam());
-    if (backend_ != nullptr && !backend_->has(Feature::kRecurrence)) GTEST_SKIP() << "no recurrence";
-  }
+  void SetUp() override { Use(GetParam()); }
   bool fixed() const { return HasFixedOrder(GetParam()); }
   /// The same bits on devices with a fixed order, else about the same.
   void ExpectSame(const std::vector<float>& got, const std::vector<float>& want, const std::string& what) const {

@@ -15,16 +15,13 @@ constexpr int64_t kMost = 100;  // rows of a step
 
 class DeviceRecurrentModel : public ::testing::TestWithParam<const char*> {
  protected:
-  /// Skips the test without the device, or if it lacks another operation of the family.
+  /// Skips the test without the device.
   void Load(const std::string& device) {
     model_.reset();  // before its backend
     backend_ = testing::MakeDevice(device);
     if (backend_ == nullptr) GTEST_SKIP() << "no " << device << " here";
     auto model = Model::Load(FamilyFolder(GetParam()), *backend_);
-    if (!model.ok()) {
-      ASSERT_NE(model.status().message().find("does not support yet"), std::string::npos) << model.status().ToString();
-      GTEST_SKIP() << model.status().ToString();
-    }
+    ASSERT_TRUE(model.ok()) << model.status().ToString();
     model_ = std::move(*model);
     ids_ = GoldenIds(150);
   }

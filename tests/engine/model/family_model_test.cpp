@@ -160,27 +160,6 @@ TEST(FamilyNeeds, RefusesQuantisedExperts) {
   EXPECT_TRUE(Model::Load(FamilyFolder("mistral_window"), backend).ok());
 }
 
-// A device without an operation refuses the families that need it.
-class Limited : public ForwardingBackend {
- public:
-  Limited() : ForwardingBackend(MakeTestBackend()) {}
-  bool has(Feature) const override { return false; }
-};
-
-TEST(FamilyNeeds, RefusesWhatTheDeviceLacks) {
-  Limited backend;
-  for (const auto& [family, what] : kFamilyNeeds) {
-    const auto refused = Model::Load(FamilyFolder(family), backend);
-    EXPECT_EQ(refused.status().code(), StatusCode::kInvalidArgument) << family;
-    EXPECT_NE(refused.status().message().find("the model has " + what + ", which this device does not support"),
-              std::string::npos)
-        << refused.status().ToString();
-  }
-  for (const char* family : {"mixtral", "arcee", "exaone4", "qwen3_vl_moe"}) {
-    EXPECT_TRUE(Model::Load(FamilyFolder(family), backend).ok()) << family;
-  }
-}
-
 // The parts of a wrapper's file that are not text are skipped and reported.
 TEST(FamilyWrappers, ReportTheSkippedTensors) {
   const auto backend = MakeTestBackend();

@@ -124,49 +124,6 @@ inline constexpr const char* kRecurrentFamilies[] = {"qwen3_next",
                                                      "nemotron_h_latent",
                                                      "lfm3"};
 
-/// Families that need an operation which not every device has, and what the refusal of another device names.
-struct FamilyNeed {
-  std::string family, what;
-};
-inline const FamilyNeed kFamilyNeeds[] = {{"glm4_moe", "a sigmoid router"},
-                                          {"glm4_moe_plain", "a sigmoid router"},
-                                          {"minimax_m2", "a sigmoid router"},
-                                          {"ernie4_5_moe", "a router with corrections, groups or a scale"},
-                                          {"ministral3", "attention scores scaled by position"},
-                                          {"hunyuan_v1_dense", "norms of rotated queries and keys"},
-                                          {"apertus", "the activation xIELU"},
-                                          {"qwen3_next", "gated DeltaNet layers"},
-                                          {"qwen3_5_text", "gated DeltaNet layers"},
-                                          {"qwen3_5_moe_text", "gated DeltaNet layers"},
-                                          {"qwen3_5", "gated DeltaNet layers"},
-                                          {"qwen3_5_moe", "gated DeltaNet layers"},
-                                          {"lfm2", "short convolutions"},
-                                          {"lfm2_moe", "a sigmoid router"},
-                                          {"granitemoehybrid", "Mamba-2 layers"},
-                                          {"granitemoehybrid_dense", "Mamba-2 layers"},
-                                          {"nemotron_h", "a sigmoid router"},
-                                          {"deepseek_v2", "multi-head latent attention"},
-                                          {"mistral4", "multi-head latent attention"},
-                                          {"gemma4", "attention heads that differ between layers"},
-                                          {"gemma4_moe", "attention heads that differ between layers"},
-                                          {"gemma3n_text", "layers that share keys and values"},
-                                          {"llama4_text", "attention in chunks"},
-                                          {"afmoe", "norms after a mixture of experts"},
-                                          {"laguna", "numbers of heads that differ between layers"},
-                                          {"phimoe", "a router with margins or scaled inputs"},
-                                          {"muse_glimmer", "a gate of the attention's output"},
-                                          {"kimi_linear", "multi-head latent attention"},
-                                          {"olmo_hybrid", "gated DeltaNet layers"},
-                                          {"falcon_h1", "Mamba-2 layers"},
-                                          {"falcon_h1_norm", "Mamba-2 layers"},
-                                          {"nemotron_h_latent", "a sigmoid router"},
-                                          {"lfm3", "short convolutions"},
-                                          {"solar_open", "a sigmoid router"},
-                                          {"exaone_moe", "a sigmoid router"},
-                                          {"hunyuan_v1_moe", "norms of rotated queries and keys"},
-                                          {"hy_v3", "a sigmoid router"},
-                                          {"cohere2_moe", "a router with corrections, groups or a scale"}};
-
 inline std::string FamilyFolder(const std::string& name) { return GoldenFolder("families/" + name); }
 
 }  // namespace ringside

@@ -78,7 +78,6 @@ TEST_P(DeviceRanksTest, AddsOverAllRanks) {
 }
 
 TEST_P(DeviceRanksTest, SumsInPlace) {
-  if (!backends_.front()->has(Feature::kRankNorms)) GTEST_SKIP() << "not on this device";
   for (const auto& [rows, cols] : {std::pair<int64_t, int64_t>{1, 64}, {7, 4096}, {300, 512}}) {
     const auto count = static_cast<size_t>(rows * cols);
     std::vector<std::vector<float>> parts;
@@ -97,7 +96,6 @@ TEST_P(DeviceRanksTest, SumsInPlace) {
 
 // Ranks have unequal columns of a row; the last rank has those of the first one, too, and does not count them.
 TEST_P(DeviceRanksTest, NormalisesRowsOfAllRanks) {
-  if (!backends_.front()->has(Feature::kRankNorms)) GTEST_SKIP() << "not on this device";
   constexpr int64_t kWidth = 32;
   const size_t last = backends_.size() - 1;
   const auto columns = [&](size_t r) { return kWidth * (r == last ? 1 : static_cast<int64_t>(r) + 1); };
