@@ -169,15 +169,16 @@ class StepBench {
   }
 
   // Caches with `context` tokens. A step's time does not depend on the content, so one is filled and copied. But rows
-  // with the same tokens select the same experts: for a mixture every conversation gets different ones.
+  // with the same tokens select the same experts: for a mixture every conversation gets different ones. Recurrent state
+  // is not copied.
   std::vector<KvCache*> Filled(int64_t batch, int64_t context) {
     std::vector<KvCache*> caches;
     for (int64_t b = 0; b < batch; ++b) caches.push_back(options_.growing ? pool_->Lend(Window()) : Acquire());
     for (KvCache* cache : caches) Grow(cache, context);
-    const bool mixture = model_.spec().experts > 0;
+    const bool each = model_.spec().experts > 0 || model_.spec().recurrent();
     for (size_t b = 0; b < caches.size(); ++b) {
       KvCache& cache = *caches[b];
-      if (b == 0 || mixture) {
+      if (b == 0 || each) {
         Feed(&cache, static_cast<int64_t>(b) * 4099, context, false);
       } else {
         cache.ring() = caches[0]->ring();

@@ -95,6 +95,9 @@ constexpr FamilyRoundings kMostRoundings[] = {{"gemma4", 40},
                                               {"qwen3_next", 10},
                                               {"lfm2", 8},
                                               {"lfm2_moe", 8},
+                                              {"ernie4_5_moe", 10},
+                                              {"deepseek_v3", 10},
+                                              {"gemma4_unified_text", 40},
                                               {"granitemoehybrid_dense", 8}};
 double ToleranceOf(const char* family, const Backend& backend) {
   const auto* most = std::ranges::find_if(
