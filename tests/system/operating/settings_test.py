@@ -39,7 +39,7 @@ def test_keys_file_without_a_key(refusal, tmp_path):
 
 def test_unknown_environment_variable(refusal, start):
     said = refusal(environment={"RINGSIDE_SLOT": "3"})
-    assert said == "ringside-server: environment: RINGSIDE_SLOT is no setting of the server"
+    assert said == "ringside-server: environment: RINGSIDE_SLOT is no setting of the server; did you mean --slots?"
     client = {"RINGSIDE_URL": "ws://127.0.0.1:1", "RINGSIDE_CHAT_COMMAND": "chat"}
     start(environment=client).stop()
 

@@ -127,6 +127,11 @@ def test_gpu_failure_in_one_process_ends_all(start_gpu_ranks, store, tmp_path, r
     continues_answer(start_gpu_ranks(2, *stored), id, items)
 
 
+async def spoken(talk):
+    """The conversation's items without empty answers: a model may end one before any text."""
+    return [item for item in await talk.items() if item != ("assistant", "")]
+
+
 class Load:
     """Conversations that run turn after turn, and what their clients received."""
 
@@ -167,11 +172,11 @@ class Load:
         """All acknowledged items are present and in order, and the conversation continues."""
         for id, items in self.told.items():
             async with Conversation(port, id) as talk:
-                there = await talk.items()
+                there = await spoken(talk)
                 assert there[: len(items)] == items, id
                 assert len(there) <= len(items) + 2, "no more than the turn that nobody heard the end of"
                 await talk.ask("Still there?", max_output_tokens=4, **GREEDY)
-                self.told[id] = await talk.items()
+                self.told[id] = await spoken(talk)
 
 
 def test_killed_process_ends_all_without_loss(start_ranks, store):
