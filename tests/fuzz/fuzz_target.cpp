@@ -72,4 +72,14 @@ std::string ReadGolden(const std::string& name) {
   return bytes;
 }
 
+std::vector<std::string> GoldenFamiliesWith(const std::string& file) {
+  std::vector<std::string> families;
+  for (const auto& entry : std::filesystem::directory_iterator(GoldenFolder("families"))) {
+    if (std::filesystem::exists(entry.path() / file))
+      families.push_back("families/" + entry.path().filename().string());
+  }
+  std::ranges::sort(families);
+  return families;
+}
+
 }  // namespace ringside

@@ -63,5 +63,7 @@ class InputFolder {
 
 /// A file of tests/golden.
 std::string ReadGolden(const std::string& name);
+/// The model families of tests/golden that have this file, as "families/NAME", sorted.
+std::vector<std::string> GoldenFamiliesWith(const std::string& file);
 
 }  // namespace ringside

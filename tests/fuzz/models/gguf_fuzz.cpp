@@ -4,14 +4,18 @@
 #include "engine/sampling/sampling_defaults.h"
 #include "kernels/backend.h"
 #include "session/chat/templates/chat_template.h"
+#include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/text/use_tokenizer.h"
 
 namespace ringside {
 
 std::vector<std::string> Seeds() {
-  return {ReadGolden("gguf_q8_0/model.gguf"),     ReadGolden("gguf_k_quants/model.gguf"),
-          ReadGolden("gguf_low_bits/model.gguf"), ReadGolden("gguf_codebooks/model.gguf"),
-          ReadGolden("tokenizer/llama3.gguf"),    ReadGolden("tokenizer/sentencepiece.gguf")};
+  std::vector<std::string> seeds = {ReadGolden("gguf_q8_0/model.gguf"),     ReadGolden("gguf_k_quants/model.gguf"),
+                                    ReadGolden("gguf_low_bits/model.gguf"), ReadGolden("gguf_codebooks/model.gguf"),
+                                    ReadGolden("tokenizer/llama3.gguf"),    ReadGolden("tokenizer/sentencepiece.gguf")};
+  for (const std::string& family : GoldenFamiliesWith("model.gguf"))
+    seeds.push_back(ReadGolden(family + "/model.gguf"));
+  return seeds;
 }
 
 }  // namespace ringside

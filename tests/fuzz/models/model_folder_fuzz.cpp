@@ -7,47 +7,15 @@
 namespace ringside {
 
 std::vector<std::string> Seeds() {
-  std::vector<std::string> seeds;
-  for (const std::string family : {"llama",
-                                   "qwen2",
-                                   "gpt2",
-                                   "packed/awq",
-                                   "packed/gptq_act_order",
-                                   "packed/gpt_oss_mxfp4",
-                                   "packed/ct_int4_zeros",
-                                   "packed/ct_fp8_block",
-                                   "packed/ct_nvfp4",
-                                   "families/mistral3",
-                                   "families/gemma3_wrapper",
-                                   "families/qwen3_vl_moe",
-                                   "families/glm4_moe",
-                                   "families/minimax_m2",
-                                   "families/ministral3",
-                                   "families/seed_oss",
-                                   "families/ernie4_5",
-                                   "families/ernie4_5_moe",
-                                   "families/hunyuan_v1_dense",
-                                   "families/exaone4",
-                                   "families/apertus",
-                                   "families/arcee",
-                                   "families/qwen3_next",
-                                   "families/qwen3_5",
-                                   "families/deepseek_v3",
-                                   "families/mistral4",
-                                   "families/gemma4",
-                                   "families/gemma4_moe",
-                                   "families/llama4_text",
-                                   "families/laguna",
-                                   "families/afmoe",
-                                   "families/lfm2",
-                                   "families/lfm2_moe",
-                                   "families/granitemoehybrid",
-                                   "families/nemotron_h",
-                                   "families/olmo_hybrid",
-                                   "families/kimi_linear"}) {
-    seeds.push_back(JoinParts({ReadGolden(family + "/config.json"),
+  std::vector<std::string> seeds, folders = GoldenFamiliesWith("model.safetensors");
+  for (const char* folder : {"llama", "qwen2", "gpt2", "packed/awq", "packed/gptq_act_order", "packed/gpt_oss_mxfp4",
+                             "packed/ct_int4_zeros", "packed/ct_fp8_block", "packed/ct_nvfp4"}) {
+    folders.emplace_back(folder);
+  }
+  for (const std::string& folder : folders) {
+    seeds.push_back(JoinParts({ReadGolden(folder + "/config.json"),
                                R"({"temperature":0.6,"top_p":0.9,"top_k":20,"min_p":0.1,"eos_token_id":[1,2]})",
-                               ReadGolden(family + "/model.safetensors")}));
+                               ReadGolden(folder + "/model.safetensors")}));
   }
   return seeds;
 }
