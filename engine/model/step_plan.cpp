@@ -7,6 +7,15 @@
 
 namespace ringside {
 
+void StepPlan::PointSegments(std::span<const size_t> state_ends) {
+  size_t begin = 0;
+  for (size_t i = 0; i < segments.size(); ++i) {
+    segments[i].first_live = first_live.data() + segments[i].first_row;
+    segments[i].state_writes = std::span(state_writes).subspan(begin, state_ends[i] - begin);
+    begin = state_ends[i];
+  }
+}
+
 size_t StepPlan::awaited_tokens() const {
   size_t count = 0;
   for (const TokenId id : ids) {
@@ -77,14 +86,7 @@ void StepPlanner::Plan(std::span<const StepPart> parts, StepPlan* plan) {
   }
   if (!plan->adapters.empty()) plan->adapters.resize(plan->ids.size());
   plan->shape = parts.front().cache->shape();
-  // first_live and state_writes no longer reallocate: set the pointers into them.
-  size_t state_begin = 0;
-  for (size_t i = 0; i < plan->segments.size(); ++i) {
-    AttentionSegment& segment = plan->segments[i];
-    segment.first_live = plan->first_live.data() + segment.first_row;
-    segment.state_writes = std::span(plan->state_writes).subspan(state_begin, state_ends_[i] - state_begin);
-    state_begin = state_ends_[i];
-  }
+  plan->PointSegments(state_ends_);
   ComputeAngles(plan);
 }
 

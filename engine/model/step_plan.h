@@ -49,6 +49,9 @@ struct StepPlan {
   int64_t rows() const { return static_cast<int64_t>(ids.size()); }
   /// Number of tokens of the last step that this step needs: its first ones (kernels/deferred_token.h).
   size_t awaited_tokens() const;
+  /// Points the segments at their parts of first_live and state_writes, which must not change later. `state_ends`: of
+  /// each segment, in state_writes.
+  void PointSegments(std::span<const size_t> state_ends);
 };
 
 /// Builds plans; a plan is valid until the next is built. THREAD: one.

@@ -6,13 +6,21 @@
 namespace ringside {
 namespace {
 
-/// Size of a recurrent value, from that of all values.
-Status DivideValues(int64_t values, RecurrenceShape* sizes) {
-  if (sizes->value_heads < 1 || values % sizes->value_heads != 0) {
+/// Sizes of layers with a state: of the keys and values, their heads, and the convolution.
+Status ReadStateSizes(const GgufKeys& keys, ModelSpec* spec) {
+  RecurrenceShape& sizes = spec->recurrence;
+  int64_t values = 0;
+  RETURN_IF_ERROR(keys.Need("ssm.conv_kernel", &sizes.kernel));
+  RETURN_IF_ERROR(keys.Need("ssm.state_size", &sizes.key_size));
+  RETURN_IF_ERROR(keys.Need("ssm.group_count", &sizes.key_heads));
+  RETURN_IF_ERROR(keys.Need("ssm.time_step_rank", &sizes.value_heads));
+  RETURN_IF_ERROR(keys.Need("ssm.inner_size", &values));
+  if (sizes.value_heads < 1 || values % sizes.value_heads != 0) {
     return InvalidArgument(
-        fmt::format("the model's {} recurrent values are not a multiple of its {} heads", values, sizes->value_heads));
+        fmt::format("the model's {} recurrent values are not a multiple of its {} heads", values, sizes.value_heads));
   }
-  sizes->value_size = values / sizes->value_heads;
+  sizes.value_size = values / sizes.value_heads;
+  spec->recurrent_norm_eps = spec->norm_eps;
   return Status::Ok();
 }
 
@@ -32,18 +40,9 @@ Status SetQwen3Next(const GgufKeys& keys, ModelSpec* spec) {
   for (int64_t layer = 0; layer < spec->layers; ++layer) {
     if ((layer + 1) % interval != 0) spec->layer_traits[static_cast<size_t>(layer)].mixer = Mixer::kDeltaNet;
   }
-  RecurrenceShape& sizes = spec->recurrence;
-  sizes.mixer = Mixer::kDeltaNet;
-  sizes.alternates = spec->architecture != "qwen3next";
-  int64_t values = 0;
-  RETURN_IF_ERROR(keys.Need("ssm.conv_kernel", &sizes.kernel));
-  RETURN_IF_ERROR(keys.Need("ssm.state_size", &sizes.key_size));
-  RETURN_IF_ERROR(keys.Need("ssm.group_count", &sizes.key_heads));
-  RETURN_IF_ERROR(keys.Need("ssm.time_step_rank", &sizes.value_heads));
-  RETURN_IF_ERROR(keys.Need("ssm.inner_size", &values));
-  RETURN_IF_ERROR(DivideValues(values, &sizes));
-  spec->recurrent_norm_eps = spec->norm_eps;
-  return Status::Ok();
+  spec->recurrence.mixer = Mixer::kDeltaNet;
+  spec->recurrence.alternates = spec->architecture != "qwen3next";
+  return ReadStateSizes(keys, spec);
 }
 
 Status SetLfm2(const GgufKeys& keys, ModelSpec* spec) {
@@ -61,16 +60,8 @@ Status SetLfm2(const GgufKeys& keys, ModelSpec* spec) {
 
 /// Sizes of Mamba-2 layers, which have no key and value heads.
 Status ReadMamba2(const GgufKeys& keys, ModelSpec* spec) {
-  RecurrenceShape& sizes = spec->recurrence;
-  sizes.mixer = Mixer::kMamba2;
-  int64_t values = 0;
-  RETURN_IF_ERROR(keys.Need("ssm.conv_kernel", &sizes.kernel));
-  RETURN_IF_ERROR(keys.Need("ssm.state_size", &sizes.key_size));
-  RETURN_IF_ERROR(keys.Need("ssm.group_count", &sizes.key_heads));
-  RETURN_IF_ERROR(keys.Need("ssm.time_step_rank", &sizes.value_heads));
-  RETURN_IF_ERROR(keys.Need("ssm.inner_size", &values));
-  RETURN_IF_ERROR(DivideValues(values, &sizes));
-  spec->recurrent_norm_eps = spec->norm_eps;
+  spec->recurrence.mixer = Mixer::kMamba2;
+  RETURN_IF_ERROR(ReadStateSizes(keys, spec));
   spec->stored_rates = true;
   const auto has = [&](const char* name) {
     for (int64_t layer = 0; layer < spec->layers; ++layer) {
@@ -79,7 +70,7 @@ Status ReadMamba2(const GgufKeys& keys, ModelSpec* spec) {
     return false;
   };
   spec->convolution_bias = has("ssm_conv1d.bias");
-  spec->recurrent_groups = has("ssm_norm.weight") ? sizes.key_heads : 0;
+  spec->recurrent_groups = has("ssm_norm.weight") ? spec->recurrence.key_heads : 0;
   return Status::Ok();
 }
 

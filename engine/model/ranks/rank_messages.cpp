@@ -110,13 +110,7 @@ class CallReader {
     state_ends_.clear();
     ReadShape(&plan->shape);
     for (size_t left = in_.Count(); left > 0 && sound_; --left) ReadSegment(plan);
-    size_t state_begin = 0;
-    for (size_t i = 0; i < plan->segments.size(); ++i) {
-      AttentionSegment& segment = plan->segments[i];
-      segment.first_live = plan->first_live.data() + segment.first_row;
-      segment.state_writes = std::span(plan->state_writes).subspan(state_begin, state_ends_[i] - state_begin);
-      state_begin = state_ends_[i];
-    }
+    plan->PointSegments(state_ends_);
     for (size_t left = in_.Count(); left > 0 && sound_; --left) {
       plan->wanted_rows.push_back(Number(plan->rows() - 1));
     }

@@ -85,19 +85,10 @@ TEST_P(DeviceRecurrentModel, BatchMatesChangeNothing) {
 TEST_P(DeviceRecurrentModel, RolledBackDraftsChangeNothing) {
   Load("cuda_bf16_fixed");
   if (IsSkipped() || HasFatalFailure()) return;
-  const std::vector<TokenId> draft = ScatteredIds(3, model_->spec().vocab, 5);
   OwnCache cache(*model_, kWhole, kMost, backend_->activation_dtype());
   std::vector<float> got;
-  for (size_t t = 0; t < ids_.size(); ++t) {
-    const auto position = static_cast<int64_t>(t);
-    if (position > 0 && position % StateShape::kChunk + std::ssize(draft) < StateShape::kChunk) {
-      RunAll(*model_, cache.get(), draft, std::ssize(draft));
-      ASSERT_TRUE(cache->CanRollBack(position)) << position;
-      cache->RollBack(position);
-    }
-    const std::vector<float> logits = RunAll(*model_, cache.get(), std::span(ids_).subspan(t, 1), 1);
-    got.insert(got.end(), logits.begin(), logits.end());
-  }
+  RunWithRejectedDrafts(*model_, cache.get(), ids_, &got);
+  if (HasFatalFailure()) return;
   EXPECT_TRUE(got == Run(1));
 }
 

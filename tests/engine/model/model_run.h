@@ -1,6 +1,8 @@
 // Runs a Model over id sequences in tests: a private cache, chunks, all logits. THREAD: tests only.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -127,6 +129,22 @@ inline std::vector<TokenId> ScatteredIds(size_t count, int64_t vocab, uint32_t s
     ids.push_back(static_cast<TokenId>((state >> 8) % static_cast<uint32_t>(vocab)));
   }
   return ids;
+}
+
+/// Runs the ids one by one, each after a draft that is rolled back, at every position whose chunk has room for it.
+/// Appends the logits to `got`.
+inline void RunWithRejectedDrafts(Model& model, KvCache* cache, std::span<const TokenId> ids, std::vector<float>* got) {
+  const std::vector<TokenId> draft = ScatteredIds(3, model.spec().vocab, 5);
+  for (size_t t = 0; t < ids.size(); ++t) {
+    const auto position = static_cast<int64_t>(t);
+    if (position > 0 && position % StateShape::kChunk + std::ssize(draft) < StateShape::kChunk) {
+      RunAll(model, cache, draft, std::ssize(draft));
+      ASSERT_TRUE(cache->CanRollBack(position)) << position;
+      cache->RollBack(position);
+    }
+    const std::vector<float> logits = RunAll(model, cache, ids.subspan(t, 1), 1);
+    got->insert(got->end(), logits.begin(), logits.end());
+  }
 }
 
 }  // namespace ringside
