@@ -37,7 +37,7 @@ enum class TensorSplit {
   kQueryInputs,  // inputs from its query heads
   kMlpInputs,    // inputs from its columns of the MLP
 
-  // Of a recurrent layer (kernels/recurrence.h).
+  // Tensors of a recurrent layer (kernels/recurrence.h).
   kRecurrentKeys,       // outputs of its key heads
   kRecurrentValues,     // outputs of its value heads
   kRecurrentHeads,      // one output per value head

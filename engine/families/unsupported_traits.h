@@ -1,4 +1,4 @@
-// Known architectures that are not supported, and the trait that each of them needs.
+// Known architectures that are not supported, and the trait that each one needs.
 #pragma once
 
 #include <string_view>

@@ -1,4 +1,4 @@
-// A row-wise operation with factors, besides its tensors x and y (row_ops.cu). Plain data.
+// A row-wise operation with factors, without its tensors x and y (row_ops.cu). Plain data.
 #pragma once
 
 #include "kernels/activation.h"

@@ -384,7 +384,7 @@ class DeviceRecurrence : public DeviceTest, public ::testing::WithParamInterface
  protected:
   void SetUp() override { Use(GetParam()); }
   bool fixed() const { return HasFixedOrder(GetParam()); }
-  /// The same bits on devices with a fixed order, else about the same.
+  /// Bits are equal on devices with a fixed order; elsewhere numbers are about equal.
   void ExpectSame(const std::vector<float>& got, const std::vector<float>& want, const std::string& what) const {
     ASSERT_EQ(got.size(), want.size());
     if (!fixed()) {

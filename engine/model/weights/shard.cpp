@@ -81,7 +81,7 @@ Status CheckParts(const ModelSpec& spec, const Shard& shard) {
     return shard.ranks > sizes.width ? refuse(sizes.width, "channels of the convolution") : Status::Ok();
   }
   if (!has(sizes.value_heads, sizes.key_heads)) return refuse(sizes.value_heads, "recurrent heads");
-  // A group's norm is computed by one rank, or by all of them.
+  // One rank computes a group's norm, or all ranks do.
   const int64_t groups = spec.recurrent_groups;
   if (groups <= 1) return Status::Ok();
   const IndexRange heads = shard.Heads(sizes.value_heads, sizes.key_heads).heads;

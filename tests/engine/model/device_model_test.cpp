@@ -61,8 +61,8 @@ TEST_P(DeviceModel, TinyModelsMatchTheReferenceLogits) {
   }
 }
 
-/// The error over all rows. Of a mixture, whose random routers have near-ties decided by rounding, the median of the
-/// rows' errors in bf16 and the upper quartile in f16.
+/// The error over all rows. Rounding decides near-ties of a mixture's random routers, so a mixture's error is the
+/// median of the rows' errors in bf16, and the upper quartile in f16.
 double ErrorOf(const Model& model, const std::vector<float>& got, const std::vector<float>& want) {
   if (model.spec().experts == 0) return NormError(got, want);
   const auto vocab = static_cast<size_t>(model.spec().vocab);

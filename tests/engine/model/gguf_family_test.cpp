@@ -61,7 +61,7 @@ const GgufLists kMamba = {{"ssm.conv_kernel", {4}}, {"ssm.state_size", {8}},
                           {"ssm.group_count", {1}}, {"ssm.time_step_rank", {4}},
                           {"ssm.inner_size", {64}}, {"attention.head_count_kv", {0, 2, 0, 0}}};
 
-// Of four layers the last sees everything and is not rotated; every second has experts.
+// The last of four layers sees everything and is not rotated; every second has experts.
 TEST(GgufFamilies, Llama4HasTheChunksOfThePublishedModels) {
   const auto plan =
       PlanWith("llama4", With(kExperts, {{"interleave_moe_layer_step", {2}}, {"context_length", {16384}}}));
