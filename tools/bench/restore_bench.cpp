@@ -1,31 +1,42 @@
 // Benchmarks copies of caches between a device and host memory, on any device: spill and restore alone and alongside
-// decoding conversations, and the time to first token of a turn on a restored cache, against a recomputed one. Wall
-// time, medians; one JSON object per measurement.
+// decoding conversations, and the time to first token of a turn on a restored cache, against a recomputed one. With
+// --path also the way to that folder's disk and back, beside a plain file's rate. Wall time, medians; one JSON object
+// per measurement.
 //   restore_bench --model PATH [--device cuda] [--dtype bf16] [--tokens 1024,4096] [--turn 64] [--beside 8]
 //                 [--repeats 5] [--kv-cache-dtype fp8] [--ranks N] [--load-format dummy] [--memory-utilization 0.9]
+//                 [--path FOLDER] [--no-recompute]
 // With ranks each has its heads' part of a cache, on its own link.
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <random>
 
+#include "base/check.h"
 #include "cache/host_arena.h"
 #include "cache/kv_pool.h"
+#include "cache/store/ram_store.h"
+#include "cache/store/rocksdb_store.h"
 #include "engine/model/model.h"
 #include "engine/slot_plan.h"
 #include "kernels/backend.h"
 #include "kernels/ranks/ranks.h"
 #include "tests/cache/whole_cache.h"
 #include "tools/bench/must_have.h"
+#include "tools/bench/page_cache.h"
+#include "tools/bench/store_calls.h"
 
 namespace ringside {
 namespace {
 
 struct Options {
-  std::string model, device = "cuda", dtype = "bf16", cache, load_format = "auto";
+  std::string model, device = "cuda", dtype = "bf16", cache, load_format = "auto", path;
+  bool no_recompute = false;
   std::vector<int64_t> tokens = {1024, 4096};
   int64_t turn = 64, beside = 8, chunk = 2048;
   int repeats = 5, ranks = 1;
@@ -42,7 +53,8 @@ class RestoreBench {
  public:
   RestoreBench(const Options& options, Model& model) : options_(options), model_(model), device_(model.memory()) {
     std::mt19937 random(1);
-    for (int i = 0; i < 65536; ++i) {
+    const int64_t longest = *std::max_element(options.tokens.begin(), options.tokens.end());
+    for (int64_t i = 0; i < std::max<int64_t>(65536, longest + 2 * options.turn); ++i) {
       ids_.push_back(static_cast<TokenId>(random() % static_cast<uint64_t>(model.spec().vocab)));
     }
     logits_.resize(static_cast<size_t>((options.beside + 1) * model.spec().vocab));
@@ -128,6 +140,62 @@ class RestoreBench {
     RestoreAlone(tokens, snapshot, bytes);
     if (options_.beside > 0) RestoreBeside(tokens, snapshot, bytes);
     FirstToken(tokens, snapshot);
+    if (!options_.path.empty()) Disk(tokens, *kept, ids, bytes);
+  }
+
+  // Captured, stored and flushed durably; then fetched by a store opened anew, with a cold page cache, and restored.
+  void Disk(int64_t tokens, KvCache& kept, const std::vector<int32_t>& ids, double bytes) {
+    RocksDbStoreOptions disk;
+    disk.path = options_.path + "/restore_bench";
+    std::filesystem::remove_all(disk.path);
+    const auto open = [&] {
+      return std::make_unique<TieredStore>(std::make_unique<RamStore>(int64_t{16} << 30),
+                                           MustHave(RocksDbStore::Open(disk)), TieredStoreOptions{.sweep_ms = 0});
+    };
+    auto tiers = open();
+    Snapshot snapshot = Snapshot::FinishCapture(Snapshot::BeginCapture(kept, device_, {}, ids, 0), device_);
+    double begin = Now();
+    MustBeOk(Wait([&](auto done) { MustBeOk(tiers->Store("kept", std::move(snapshot), done)); }));
+    MustBeOk(Wait([&](auto done) { tiers->Flush(done); }));
+    Report("disk_write", tokens, Now() - begin, bytes);
+    std::vector<double> reads;
+    for (int i = 0; i < options_.repeats; ++i) {
+      tiers.reset();
+      tiers = open();
+      MakeCold(disk.path);
+      begin = Now();
+      const FetchedSnapshot fetched = MustHave(Fetch(*tiers, "kept"));
+      reads.push_back(Now() - begin);
+      KvCache* cache = LendWhole(*pool_, window_);
+      MustBeOk(fetched.snapshot.Restore(*cache, device_, {}));
+      pool_->Release(cache);
+    }
+    Report("disk_read", tokens, Median(reads), bytes);
+    tiers.reset();
+    std::filesystem::remove_all(disk.path);
+    PlainFile(tokens, static_cast<size_t>(bytes));
+  }
+
+  // The same bytes to and from one file.
+  void PlainFile(int64_t tokens, size_t bytes) {
+    constexpr size_t kPiece = size_t{1} << 20;
+    std::vector<uint32_t> piece(kPiece / 4);
+    std::mt19937 random(2);
+    for (uint32_t& word : piece) word = random();
+    const std::string name = options_.path + "/restore_bench_file";
+    double begin = Now();
+    int fd = open(name.c_str(), O_RDWR | O_CREAT | O_TRUNC, 0600);
+    CHECK_GE(fd, 0);
+    for (size_t at = 0; at < bytes; at += kPiece) CHECK_EQ(write(fd, piece.data(), kPiece), ssize_t{kPiece});
+    fdatasync(fd);
+    Report("file_write", tokens, Now() - begin, static_cast<double>(bytes));
+    posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    lseek(fd, 0, SEEK_SET);
+    begin = Now();
+    while (read(fd, piece.data(), kPiece) > 0) continue;
+    Report("file_read", tokens, Now() - begin, static_cast<double>(bytes));
+    close(fd);
+    std::filesystem::remove(name);
   }
 
   void RestoreAlone(int64_t tokens, const Snapshot& snapshot, double bytes) {
@@ -176,6 +244,7 @@ class RestoreBench {
       Feed(cache, tokens + options_.turn, options_.turn);
       if (i > 0) kept.push_back(Now() - begin);
       pool_->Release(cache);
+      if (options_.no_recompute) continue;
       cache = LendWhole(*pool_, window_);
       begin = Now();
       Feed(cache, 0, tokens + options_.turn);
@@ -184,6 +253,7 @@ class RestoreBench {
     }
     Report("first_token_kept", tokens, Median(kept));
     Report("first_token_restored", tokens, Median(restored));
+    if (options_.no_recompute) return;
     Report("first_token_computed", tokens, Median(computed), 0,
            fmt::format(",\"times\":{:.2f}", Median(computed) / Median(restored)));
   }
@@ -214,6 +284,8 @@ int Main(int argc, char** argv) {
   app.add_option("--ranks", options.ranks, "Devices that share the model")->check(CLI::Range(1, 8));
   app.add_option("--memory-utilization", options.memory_utilization, "Of a GPU's free memory")
       ->check(CLI::Range(0.1, 1.0));
+  app.add_option("--path", options.path, "A folder on the disk to measure");
+  app.add_flag("--no-recompute", options.no_recompute, "Without first tokens after a whole recomputation");
   app.add_option("--load-format", options.load_format)->check(CLI::IsMember({"auto", "dummy"}));
   CLI11_PARSE(app, argc, argv);
   const auto devices =

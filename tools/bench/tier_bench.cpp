@@ -26,6 +26,7 @@
 #include "tests/cache/whole_cache.h"
 #include "tools/bench/must_have.h"
 #include "tools/bench/page_cache.h"
+#include "tools/bench/store_calls.h"
 
 namespace ringside {
 namespace {
@@ -98,22 +99,10 @@ void BenchMemoryAndFile(const Options& options, const std::vector<char>& source,
   fs::remove(name);
 }
 
-Result<FetchedSnapshot> Fetch(TieredStore& tiers, const std::string& owner) {
-  std::promise<Result<FetchedSnapshot>> told;
-  tiers.Fetch(owner, [&](Result<FetchedSnapshot> fetched) { told.set_value(std::move(fetched)); });
-  return told.get_future().get();
-}
-template <class Call>
-Status Wait(const Call& call) {
-  std::promise<Status> told;
-  call([&](const Status& status) { told.set_value(status); });
-  return told.get_future().get();
-}
-
 void BenchTiers(const Options& options) {
   // SmolLM2-135M: 30 layers, 3 kv heads of 64.
   const std::unique_ptr<Backend> backend = MustHave(MakeCpuBackend({.threads = 1}));
-  const KvShape shape = MakeKvShape(30, 3, 64, DType::kF16, 256, options.tokens, 256);
+  const KvShape shape = MakeKvShape(30, 3, 64, DType::kF16, 4, options.tokens, 256);
   KvPool pool = MustHave(KvPool::Make(*backend, shape, 2));
   KvCache& cache = *LendWhole(pool, {4, options.tokens, Eviction::kTurn});
   KvCache& other = *LendWhole(pool, {4, options.tokens, Eviction::kTurn});
