@@ -15,7 +15,8 @@ OPTIONS = ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--ena
 # Records each process's exit status, which mpirun does not report.
 NOTE_END = 'trap "" TERM; "$@"; echo $? > "$END.$OMPI_COMM_WORLD_RANK"'
 
-needs_mpirun = pytest.mark.skipif(MPIRUN is None, reason="no mpirun here")
+needs_mpirun = pytest.mark.skipif(MPIRUN is None or os.environ.get("RINGSIDE_BUILT_WITH_MPI") == "0",
+                                  reason="no mpirun here, or a server without MPI")
 
 
 class RankProcesses(ServerProcess):
