@@ -1,17 +1,17 @@
 // Entry point of the page: creates its parts, follows the address, and connects the parts' events.
 import * as api from "./api.js";
-import { rootOf, siblingsOf } from "./branches.js";
+import { rootOf, siblingsOf } from "./list/branches.js";
 import { Banner } from "./banner.js";
-import { Composer } from "./composer.js";
+import { Composer } from "./composer/composer.js";
 import { Conversation } from "./conversation.js";
 import { announce, byId, el } from "./dom.js";
 import { titleOf } from "./format.js";
 import { icon } from "./icons.js";
-import { listVerbs } from "./list_verbs.js";
+import { listVerbs } from "./list/list_verbs.js";
 import { MemoryPanel } from "./memory.js";
 import { drawRing } from "./ring.js";
-import { dialogOpen, openHelp, openSettings, requestFields } from "./settings.js";
-import { Sidebar } from "./sidebar.js";
+import { dialogOpen, openHelp, openSettings, requestFields } from "./dialogs/settings.js";
+import { Sidebar } from "./list/sidebar.js";
 import { draft, load, save, theme } from "./store.js";
 import { Thread } from "./thread.js";
 

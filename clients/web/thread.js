@@ -2,8 +2,8 @@
 import { announce, byId, copyText, el } from "./dom.js";
 import { count, plural, seconds } from "./format.js";
 import { icon } from "./icons.js";
-import { LiveText } from "./live_text.js";
-import { markdown } from "./markdown.js";
+import { LiveText } from "./text/live_text.js";
+import { markdown } from "./text/markdown.js";
 import { Reasoning } from "./reasoning.js";
 
 const NEAR_BOTTOM_PX = 90;

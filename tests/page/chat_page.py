@@ -118,7 +118,7 @@ class ChatPage:
         """The markup that the page renders for a complete text."""
         return self.page.evaluate(
             """async (text) => {
-              const { markdown } = await import("/page/markdown.js");
+              const { markdown } = await import("/page/text/markdown.js");
               const box = document.createElement("div");
               box.append(markdown(text));
               return box.innerHTML;

@@ -14,8 +14,8 @@ def page(browser, shared_server):
     page.goto(f"http://127.0.0.1:{shared_server.port}/")
     page.evaluate(
         """async () => {
-          const { markdown } = await import("/page/markdown.js");
-          const { LiveText } = await import("/page/live_text.js");
+          const { markdown } = await import("/page/text/markdown.js");
+          const { LiveText } = await import("/page/text/live_text.js");
           window.whole = (text) => { const box = document.createElement("div"); box.append(markdown(text)); return box.innerHTML; };
           // Lets a text grow to each of these lengths, with a frame for each.
           window.grown = async (text, ends) => {

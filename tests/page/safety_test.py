@@ -94,7 +94,7 @@ def test_model_output_stays_text_while_streaming(server, tab):
     for text in HOSTILE:
         page.page.evaluate(
             """async (text) => {
-              const { LiveText } = await import("/page/live_text.js");
+              const { LiveText } = await import("/page/text/live_text.js");
               const box = document.createElement("div");
               document.getElementById("thread").append(box);
               const writer = new LiveText(box);

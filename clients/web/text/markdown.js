@@ -3,7 +3,7 @@
 //
 // A growing text is parsed again from its last block only: `scan` returns where each block begins.
 import { codeBlock } from "./code.js";
-import { el } from "./dom.js";
+import { el } from "../dom.js";
 import { inline } from "./inline.js";
 
 const DEEPEST = 8; // nested quotes and lists; deeper ones become paragraphs

@@ -1,7 +1,7 @@
 // A code block: language, copy button, and syntax colours once it is complete.
-import { copyText, el } from "./dom.js";
+import { copyText, el } from "../dom.js";
 import { highlight } from "./highlight.js";
-import { icon } from "./icons.js";
+import { icon } from "../icons.js";
 
 export function codeBlock(info, text, whole) {
   const language = /^[\w+#.-]{1,20}/.exec(info)?.[0] ?? "";

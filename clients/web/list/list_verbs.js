@@ -1,9 +1,9 @@
 // Actions on an entry of the list: rename, delete, export and import.
-import * as api from "./api.js";
-import { el } from "./dom.js";
-import { count, titleOf } from "./format.js";
-import { askText, confirmDialog } from "./settings.js";
-import { save } from "./store.js";
+import * as api from "../api.js";
+import { el } from "../dom.js";
+import { count, titleOf } from "../format.js";
+import { askText, confirmDialog } from "../dialogs/settings.js";
+import { save } from "../store.js";
 
 function download(blob, name) {
   const link = el("a", { href: URL.createObjectURL(blob), download: name });

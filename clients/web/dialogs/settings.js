@@ -1,8 +1,8 @@
 // Preferences of this browser, and the dialogs: settings, help, prompts. All are native dialogs, which trap the focus
 // and restore it.
-import { el } from "./dom.js";
-import { icon } from "./icons.js";
-import { apiKey, load, save } from "./store.js";
+import { el } from "../dom.js";
+import { icon } from "../icons.js";
+import { apiKey, load, save } from "../store.js";
 
 const NUMBERS = {
   temperature: { label: "Temperature", min: 0, max: 2, step: 0.05, hint: "Higher is more varied" },

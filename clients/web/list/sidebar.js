@@ -1,9 +1,9 @@
 // The list of conversations. All versions of a conversation are one entry, named by the first version.
-import * as api from "./api.js";
+import * as api from "../api.js";
 import { laterUsed, rootOf } from "./branches.js";
-import { byId, el } from "./dom.js";
-import { period } from "./format.js";
-import { icon } from "./icons.js";
+import { byId, el } from "../dom.js";
+import { period } from "../format.js";
+import { icon } from "../icons.js";
 
 export class Sidebar {
   conversations = new Map(); // id -> conversation object, with its `order` of creation

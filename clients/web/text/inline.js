@@ -1,7 +1,7 @@
 // Inline Markdown as nodes: emphasis, code, links, line breaks. The text comes from a model and is treated as hostile:
 // it becomes text nodes in a few kinds of elements, links may use http, https and mailto only, and images are not
 // loaded (a URL could leak data). Every step looks back or ahead a bounded distance, so the work is linear in the text.
-import { el } from "./dom.js";
+import { el } from "../dom.js";
 
 const MOST_OPEN = 16; // limit of open marks examined
 const LONGEST_ADDRESS = 2000;

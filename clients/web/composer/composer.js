@@ -1,7 +1,7 @@
 // The message box. Every keystroke saves the draft, per conversation, until the server has acknowledged the message.
-import { byId, el } from "./dom.js";
-import { icon } from "./icons.js";
-import { draft } from "./store.js";
+import { byId, el } from "../dom.js";
+import { icon } from "../icons.js";
+import { draft } from "../store.js";
 
 export class Composer {
   #id = "new";
