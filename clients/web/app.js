@@ -13,6 +13,7 @@ import { drawRing } from "./ring.js";
 import { dialogOpen, openHelp, openSettings, requestFields } from "./dialogs/settings.js";
 import { Sidebar } from "./list/sidebar.js";
 import { draft, load, save, theme } from "./store.js";
+import { copySources } from "./text/copy.js";
 import { Thread } from "./thread.js";
 
 const WIDE = matchMedia("(min-width: 900px)");
@@ -313,6 +314,7 @@ function showMemory(shown) {
   showTop();
 }
 
+addEventListener("copy", copySources);
 addEventListener("keydown", (event) => {
   if (dialogOpen()) return;
   const mod = event.ctrlKey || event.metaKey;

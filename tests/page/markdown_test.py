@@ -51,7 +51,7 @@ CASES = [
     ("**open and *never closed", "<p>**open and *never closed</p>"),
     ("`code *not* em` and ``a ` b``", "<p><code>code *not* em</code> and <code>a ` b</code></p>"),
     ("`never closed", "<p>`never closed</p>"),
-    (r"\*plain\* \[x\] \\", r"<p>*plain* [x] \</p>"),
+    (r"\*plain\* \_x\_ \\", r"<p>*plain* _x_ \</p>"),
     ("a &amp; b &lt;i&gt; &copy;", "<p>a &amp; b &lt;i&gt; &amp;copy;</p>"),
     ("[text](https://example.org/a?b=c)", f"<p>{a('https://example.org/a?b=c', 'text')}</p>"),
     ('[**bold**](https://example.org "title")', f"<p>{a('https://example.org/', '<strong>bold</strong>')}</p>"),

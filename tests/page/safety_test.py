@@ -30,10 +30,11 @@ HOSTILE = [
     "# <img src=x onerror=pwned()>\n> <script>pwned()</script>\n1. <script>pwned()</script>",
     "{{constructor.constructor('pwned()')()}} ${pwned()} <%= pwned() %>",
     "<math><mtext><table><mglyph><style><img src=x onerror=pwned()>",
+    r"$\text{<img src=x onerror=pwned()>} \href{javascript:pwned()}{x}$ \(\text{<script>pwned()</script>}\) $$\operatorname{x onclick=pwned()}$$",
     "\u202e[gnp.yrev](https://evil.example/)\u202c <form action=http://evil.example><button>x</button></form>",
 ]
 # Elements that the page itself never creates inside a message.
-FORBIDDEN = "script, img, iframe, object, embed, style, link, form, input, video, audio, math, base, meta, svg:not(.icon-svg, .ring), [srcdoc], [style]"
+FORBIDDEN = "script, img, iframe, object, embed, style, link, form, input, video, audio, math:not(.math > math), semantics, annotation, annotation-xml, maction, [href]:not(a), base, meta, svg:not(.icon-svg, .ring), [srcdoc], [style]"
 
 
 def watch(page):

@@ -1,10 +1,11 @@
 // Block-level Markdown as elements, for the subset that models write: headings, paragraphs, fenced code, lists, quotes,
-// tables, rules. Raw HTML is text. inline.js handles the content of a line.
+// tables, rules, formulas. Raw HTML is text. inline.js handles the content of a line.
 //
 // A growing text is parsed again from its last block only: `scan` returns where each block begins.
 import { codeBlock } from "./code.js";
 import { el } from "../dom.js";
 import { inline } from "./inline.js";
+import { beginsFormula, endOfFormula, formulaBlock } from "./math.js";
 
 const DEEPEST = 8; // nested quotes and lists; deeper ones become paragraphs
 
@@ -23,7 +24,7 @@ function isTable(lines, i) {
 
 function beginsBlock(lines, i) {
   const line = lines[i];
-  return FENCE.test(line) || HEADING.test(line) || RULE.test(line) || QUOTE.test(line) || ITEM.test(line) || isTable(lines, i);
+  return FENCE.test(line) || HEADING.test(line) || RULE.test(line) || QUOTE.test(line) || ITEM.test(line) || isTable(lines, i) || beginsFormula(line);
 }
 
 // The first line after the block that begins at line i.
@@ -36,6 +37,7 @@ function endOf(lines, i, depth) {
     return Math.min(end + 1, lines.length);
   }
   if (HEADING.test(line) || RULE.test(line)) return i + 1;
+  if (beginsFormula(line)) return endOfFormula(lines, i);
   let end = i + 1;
   if (QUOTE.test(line) && depth < DEEPEST) {
     while (end < lines.length && (QUOTE.test(lines[end]) || (!blank(lines[end]) && !beginsBlock(lines, end)))) ++end;
@@ -200,6 +202,8 @@ export function render(lines, depth = 0, tight = false) {
   }
   if (depth < DEEPEST && ITEM.test(line)) return list(lines, depth);
   if (isTable(lines, 0)) return table(lines);
+  const math = formulaBlock(lines);
+  if (math) return math;
   const text = inline(lines.map((part) => part.trimStart()).join("\n").trimEnd());
   if (!tight) return el("p", {}, text);
   return el("span", { class: "tight" }, text);
