@@ -50,10 +50,10 @@ async function* pages(path) {
 }
 export const listConversations = () => pages("/v1/conversations?limit=100");
 export const CALL_END = "\n````";
-// Display text of an item. A tool call is shown as a code block, left open while the call is incomplete; a tool result
-// is shown verbatim.
+// Display text of an item. A tool call is a fenced block "call NAME" (text/code.js), left open while the call is
+// incomplete; a tool result is shown verbatim.
 export function textOf(item) {
-  if (item.type === "function_call") return "````json\n" + `${item.name} ${item.arguments}` + (item.status === "in_progress" ? "" : CALL_END);
+  if (item.type === "function_call") return `\`\`\`\`call ${item.name}\n${item.arguments}` + (item.status === "in_progress" ? "" : CALL_END);
   if (item.type === "function_call_output") return typeof item.output === "string" ? item.output : JSON.stringify(item.output);
   return (item.content ?? []).map((part) => part.text || "").join("");
 }
@@ -66,7 +66,9 @@ export const wholeId = (id) => id.replace(/^fc_(.*)_\d+$/, "msg_$1").replace(/^r
 // `callsAt` of its text.
 export function wholeItems(items) {
   const whole = [];
+  const names = new Map(); // of the tools, by the ids of their calls
   for (const item of items) {
+    if (item.type === "function_call") names.set(item.call_id, item.name);
     const call = item.type === "function_call";
     const reasoning = reasoningOf(item);
     const id = call || reasoning ? wholeId(item.id) : item.id;
@@ -74,7 +76,7 @@ export function wholeItems(items) {
     const text = item.type === "reasoning" ? "" : textOf(item);
     const complete = item.status !== "incomplete";
     const last = whole.at(-1);
-    if (last?.id !== id) whole.push({ id, role, text, reasoning, complete, callsAt: call ? 0 : undefined });
+    if (last?.id !== id) whole.push({ id, role, text, reasoning, complete, callsAt: call ? 0 : undefined, tool: names.get(item.call_id) });
     else if (call) Object.assign(last, { callsAt: last.callsAt ?? last.text.length, text: (last.text && last.text + "\n\n") + text, complete });
     else Object.assign(last, { text: last.text + text, complete });
   }

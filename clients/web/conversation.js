@@ -72,7 +72,7 @@ export class Conversation {
         last.complete = item.complete;
         last.end = index + 1;
       } else {
-        groups.push({ role: item.role, ids: [item.id], text: item.text, reasoning: item.reasoning ?? "", complete: item.complete, start: index, end: index + 1 });
+        groups.push({ role: item.role, ids: [item.id], text: item.text, reasoning: item.reasoning ?? "", complete: item.complete, tool: item.tool, start: index, end: index + 1 });
       }
     });
     return groups;

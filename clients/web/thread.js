@@ -5,6 +5,8 @@ import { icon } from "./icons.js";
 import { LiveText } from "./text/live_text.js";
 import { markdown } from "./text/markdown.js";
 import { Reasoning } from "./reasoning.js";
+import { userText } from "./text/user_text.js";
+import { toolResult } from "./tool_card.js";
 
 const NEAR_BOTTOM_PX = 90;
 
@@ -146,7 +148,7 @@ export class Thread {
 
   #message(group, isLast, body = null, reasoning = null) {
     const said = { assistant: "Answer", user: "You", tool: "Tool" }[group.role] ?? "System";
-    const article = el("article", { class: `message ${group.role === "tool" ? "system" : group.role}`, "data-start": group.start, "aria-label": said },
+    const article = el("article", { class: `message ${group.role === "tool" ? "result" : group.role}`, "data-start": group.start, "aria-label": said },
       el("h2", { class: "unseen" }, said === "You" ? "You said" : said));
     if (group.role === "assistant") {
       if (group.reasoning) article.append(this.#reasoning(group, reasoning ?? new Reasoning()));
@@ -154,7 +156,8 @@ export class Thread {
       if (!group.complete) article.append(this.#cut(group, isLast));
       article.append(this.#foot(group));
     } else {
-      article.append(body ?? el("div", { class: "body" }, group.text), this.#foot(group));
+      const content = group.role === "tool" ? [toolResult(group)] : group.role === "user" ? userText(group.text) : [group.text];
+      article.append(body ?? el("div", { class: "body" }, ...content), this.#foot(group));
     }
     return article;
   }
@@ -250,7 +253,7 @@ export class Thread {
     const elements = [];
     if (pending.text !== null) {
       elements.push(el("article", { class: "message user pending", "aria-label": "You" }, el("h2", { class: "unseen" }, "You said"),
-        el("div", { class: "body" }, pending.text)));
+        el("div", { class: "body" }, ...userText(pending.text))));
     }
     if (pending.error) elements.push(this.#error(pending));
     else elements.push(el("article", { class: "message assistant waits", "aria-label": "Answer", "aria-busy": "true" }, el("div", { class: "pulse", "aria-hidden": "true" })));

@@ -190,12 +190,13 @@ def test_call_is_shown_while_streaming(server, tab):
     server.go_on()
     page.wire.wait_held("response.function_call_arguments.done")
     body = page.page.locator(".message.live .body")
-    expect(body).to_contain_text('f {"s":')
+    expect(body.locator(".call figcaption")).to_contain_text("f")
+    expect(body).to_contain_text('{"s":')
     expect(body.locator("code")).to_have_count(1)
     page.wire.release_events()
     page.settled()
     [call] = page.call("GET", f"/v1/responses/{asked['id']}")["output"]
-    page.shows(f"````json\nf {call['arguments']}\n````")
+    page.shows(f"````call f\n{call['arguments']}\n````")
 
 
 def test_truncated_call_continues(server, tab):
@@ -217,8 +218,8 @@ def test_truncated_call_continues(server, tab):
     call = page.call("GET", f"/v1/conversations/{page.id()}/items?order=desc&limit=1")["data"][0]
     assert call["id"] == cut["id"] and call["status"] == "completed"
     assert call["arguments"].startswith(cut["arguments"]) and 60 <= len(json.loads(call["arguments"])["s"]) <= 90
-    shown = f"````json\nf {call['arguments']}\n````"
+    shown = f"````call f\n{call['arguments']}\n````"
     page.shows(shown)
     page.page.reload()
-    expect(page.answers.last).to_contain_text('f {"s":')
+    expect(page.answers.last).to_contain_text('"s":')
     page.shows(shown)

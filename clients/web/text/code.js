@@ -1,21 +1,36 @@
-// A code block: language, copy button, and syntax colours once it is complete.
+// A code block: language, copy button, and syntax colours once it is complete. A block whose info string is "call NAME" is
+// the card of a tool call (api.js), with its arguments.
 import { copyText, el } from "../dom.js";
 import { highlight } from "./highlight.js";
 import { icon } from "../icons.js";
 
+const LONGEST_CALL = 100_000;
+
+// The arguments on several lines; as they are while they are incomplete.
+function layOut(json) {
+  try {
+    return json.length > LONGEST_CALL ? json : JSON.stringify(JSON.parse(json), null, 2);
+  } catch {
+    return json;
+  }
+}
+
 export function codeBlock(info, text, whole) {
+  const call = /^call ([\w.-]{1,140})$/.exec(info)?.[1];
   const language = /^[\w+#.-]{1,20}/.exec(info)?.[0] ?? "";
+  const about = call ? el("span", { class: "called" }, icon("tool", 15), call) : el("span", {}, language || "code");
   const idle = () => [icon("copy", 15), "Copy"];
   const code = el("code", {});
   const copy = el("button", {
-    type: "button", class: "copy", "aria-label": language ? `Copy this ${language} code` : "Copy this code",
+    type: "button", class: "copy", "aria-label": call ? `Copy the arguments of ${call}` : language ? `Copy this ${language} code` : "Copy this code",
     onclick: () => copyText(code.textContent, copy, { idle, done: () => [icon("check", 15), "Copied"] }),
   }, ...idle());
-  if (whole) highlight(code, text, language.toLowerCase());
+  if (call && whole) highlight(code, layOut(text), "json");
+  else if (whole) highlight(code, text, language.toLowerCase());
   else code.append(text);
-  return el("figure", { class: "code", "data-language": language },
-    el("figcaption", {}, el("span", {}, language || "code"), copy),
-    el("pre", { tabindex: "0", role: "group", "aria-label": language ? `${language} code` : "Code" }, code));
+  return el("figure", { class: call ? "code call" : "code", "data-language": call ? "json" : language },
+    el("figcaption", {}, about, copy),
+    el("pre", { tabindex: "0", role: "group", "aria-label": call ? `Arguments of ${call}` : language ? `${language} code` : "Code" }, code));
 }
 
 // The element that receives streamed code; null for other blocks.

@@ -2,6 +2,7 @@
 // it becomes text nodes in a few kinds of elements, links may use http, https and mailto only, and images are not
 // loaded (a URL could leak data). Every step looks back or ahead a bounded distance, so the work is linear in the text.
 import { el } from "../dom.js";
+import { reference } from "./footnotes.js";
 import { bracketed, dollar } from "./math.js";
 
 const MOST_OPEN = 16; // limit of open marks examined
@@ -182,6 +183,7 @@ function emphasis(writer) {
 }
 
 function bracket(writer) {
+  if (reference(writer)) return true;
   writer.open("[");
   ++writer.at;
   return true;
