@@ -1,9 +1,10 @@
 // The server over HTTP: conversations and models. Every failure is an ApiError with the server's message.
 import { apiKey } from "./store.js";
+import { t } from "./strings.js";
 
 export class ApiError extends Error {
   constructor(status, error = {}, retryAfterMs = 0) {
-    super(error.message || (status ? `The server answered ${status}.` : "The server cannot be reached."));
+    super(error.message || (status ? t("The server answered {status}.", { status }) : t("The server cannot be reached.")));
     this.status = status; // 0: no response
     this.code = error.code || "";
     this.retryAfterMs = error.retry_after_ms || retryAfterMs;
@@ -30,6 +31,9 @@ const json = async (method, path, options) => (await request(method, path, optio
 const one = (id) => `/v1/conversations/${encodeURIComponent(id)}`;
 
 export const getModel = async () => (await json("GET", "/v1/models")).data[0];
+// Tokens of a first message with this text.
+export const countTokens = async (input, instructions) =>
+  (await json("POST", "/v1/responses/input_tokens", { body: { input, ...(instructions && { instructions }) } })).input_tokens;
 export const getConversation = (id) => json("GET", one(id));
 export const createConversation = (metadata) => json("POST", "/v1/conversations", { body: { metadata } });
 export const setMetadata = (id, metadata) => json("POST", one(id), { body: { metadata } });

@@ -5,16 +5,17 @@ import { Banner } from "./banner.js";
 import { Composer } from "./composer/composer.js";
 import { Conversation } from "./conversation.js";
 import { announce, byId, el } from "./dom.js";
-import { titleOf } from "./format.js";
+import { count, titleOf } from "./format.js";
 import { icon } from "./icons.js";
 import { listVerbs } from "./list/list_verbs.js";
 import { MemoryPanel } from "./memory.js";
 import { drawRing } from "./ring.js";
-import { dialogOpen, openHelp, openSettings, requestFields } from "./dialogs/settings.js";
+import { dialogOpen, openHelp, openSettings, preferences, requestFields } from "./dialogs/settings.js";
 import { Sidebar } from "./list/sidebar.js";
 import { draft, load, save, theme } from "./store.js";
 import { copySources } from "./text/copy.js";
 import { Thread } from "./thread.js";
+import { t } from "./strings.js";
 
 const WIDE = matchMedia("(min-width: 900px)");
 const LIST_INTERVAL_MS = 5_000; // while another conversation is running a turn
@@ -53,7 +54,7 @@ const thread = new Thread({
   },
   open: go,
 });
-const composer = new Composer({ send, stop: () => conversation?.stop(), editLast: () => conversation && thread.editLast() });
+const composer = new Composer({ send, stop: () => conversation?.stop(), editLast: () => conversation && thread.editLast(), inView: () => tokensInView() });
 const memory = new MemoryPanel({ toggle: () => showMemory(false) });
 const top = makeTop();
 const verbs = listVerbs(sidebar, {
@@ -103,7 +104,7 @@ function onChange(what) {
     sidebar.refresh().catch(() => {});
   }
   if (what === "live") {
-    announce("The answer has started.");
+    announce(t("The answer has started."));
     sidebar.refresh().catch(() => {});
   }
   if (what === "state") thread.showState();
@@ -124,6 +125,7 @@ function showAll() {
   showTop();
   showBanner();
   composer.setBusy(Boolean(conversation?.busy));
+  composer.budget.instructions = conversation ? "" : preferences().instructions ?? "";
   memory.show(conversation);
   if (conversation?.info) {
     sidebar.learn(conversation.info);
@@ -138,20 +140,20 @@ function showAll() {
 }
 
 function welcome() {
-  const ideas = ["Explain how a ring buffer works", "Write a haiku about memory", "What can you help me with?"];
+  const ideas = [t("Explain how a ring buffer works"), t("Write a haiku about memory"), t("What can you help me with?")];
   return el("div", { class: "welcome" }, drawRing({ pinned: 8, memory_len: 92, first_live: 8, position: 71, messages: [
     { begin: 8, end: 20, role: "user" }, { begin: 20, end: 41, role: "assistant" }, { begin: 41, end: 47, role: "user" }, { begin: 47, end: 71, role: "assistant" }] }),
-    el("h2", {}, "What is on your mind?"),
-    el("p", {}, model ? `${model.id} remembers this conversation for as long as it goes on.` : "Conversations are stored on the server and continue where you left off."),
+    el("h2", {}, t("What is on your mind?")),
+    el("p", {}, model ? t("{model} reads the newest {n} tokens of a conversation. Earlier messages are kept here.", { model: model.id, n: count(model.max_model_len) }) : t("Conversations are stored on the server and continue where you left off.")),
     el("div", { class: "ideas" }, ...ideas.map((text) => el("button", { type: "button", onclick: () => composer.put(text) }, text))));
 }
 
 function loadFailed(error) {
   const gone = error.status === 404;
-  return el("div", { class: "welcome" }, el("h2", {}, gone ? "Conversation not found" : "Could not load this conversation"), el("p", {}, error.message),
+  return el("div", { class: "welcome" }, el("h2", {}, gone ? "Conversation not found" : t("Could not load this conversation")), el("p", {}, error.message),
     el("div", { class: "ideas" }, gone
-      ? el("button", { type: "button", onclick: () => go("") }, "Start a new conversation")
-      : el("button", { type: "button", onclick: () => conversation.reconnect() }, "Try again")));
+      ? el("button", { type: "button", onclick: () => go("") }, t("Start a new conversation"))
+      : el("button", { type: "button", onclick: () => conversation.reconnect() }, t("Try again"))));
 }
 
 // ---- sending -------------------------------------------------------------------------------------------------------
@@ -168,16 +170,18 @@ function requestOptions(first = false) {
   return fields;
 }
 
-async function send(text, sent) {
+// `truncated`: the model reads only the end of the message.
+async function send(text, sent, { truncated = false } = {}) {
+  const cut = truncated ? { truncation: "auto" } : {};
   if (conversation) {
     if (conversation.busy) return;
     if (conversation.pending) {
       // Unsent text is never discarded silently.
       thread.toBottom();
-      announce("The previous message was not sent. Retry or edit it first.");
+      announce(t("The previous message was not sent. Retry or edit it first."));
       return;
     }
-    conversation.send(text, requestOptions(conversation.items.length === 0));
+    conversation.send(text, { ...requestOptions(conversation.items.length === 0), ...cut });
     sent();
     thread.toBottom();
     // Typing here shows that the user wants the conversation on this page.
@@ -189,11 +193,11 @@ async function send(text, sent) {
   try {
     const made = await api.createConversation({ title: titleOf(text) });
     sidebar.put(made);
-    draft.save(made.id, text); // until the question is saved under the conversation's id
+    draft.save(made.id, composer.text.value); // until the question is saved under the conversation's id
     sent();
     history.replaceState(null, "", `#/${made.id}`);
     follow(made);
-    conversation.send(text, requestOptions(true));
+    conversation.send(text, { ...requestOptions(true), ...cut });
     composer.put("");
   } catch (error) {
     onFailure(error);
@@ -231,14 +235,19 @@ async function edit(group, text) {
   return true;
 }
 
+const tokensInView = () => {
+  const seen = conversation?.memory;
+  return seen ? seen.pinned + seen.position - Math.max(seen.first_live, seen.pinned) : 0;
+};
+
 // ---- around the messages -------------------------------------------------------------------------------------------
 
 function makeTop() {
   const button = (name, label, onclick) => el("button", { type: "button", class: "icon", "aria-label": label, title: label, onclick }, icon(name));
-  const menu = button("menu", "Show conversations", () => showSidebar(!sidebarShown()));
+  const menu = button("menu", t("Show conversations"), () => showSidebar(!sidebarShown()));
   menu.classList.add("open-list");
   const title = el("h1", { class: "title" });
-  const create = button("plus", "New conversation", () => go(""));
+  const create = button("plus", t("New conversation"), () => go(""));
   create.classList.add("open-list");
   const ring = el("button", { type: "button", class: "ring-button", onclick: () => showMemory(!memory.open) });
   byId("top").append(menu, create, title, el("span", { class: "gap" }), ring);
@@ -249,15 +258,15 @@ function showTop() {
   const title = conversation?.info ? sidebar.title(conversation.info) : "";
   document.title = title ? `${title} · Ringside` : "Ringside";
   top.title.classList.toggle("unseen", !title);
-  top.title.replaceChildren(el("bdi", {}, title || "New conversation"));
+  top.title.replaceChildren(el("bdi", {}, title || t("New conversation")));
   const seen = conversation?.memory;
   const written = conversation?.live?.tokens ?? 0;
   const live = seen ? Math.min(seen.memory_len, seen.position + written - Math.max(seen.first_live, seen.pinned)) : 0;
   const part = seen ? Math.max(0, Math.round((100 * live) / seen.memory_len)) : 0;
   top.ring.hidden = !conversation;
-  top.ring.setAttribute("aria-label", `Memory: ${part} % of the window in use`);
+  top.ring.setAttribute("aria-label", t("Memory: {n} % of the window in use", { n: part }));
   top.ring.setAttribute("aria-expanded", String(memory.open));
-  top.ring.title = `Memory: ${part} % of the window in use`;
+  top.ring.title = t("Memory: {n} % of the window in use", { n: part });
   top.ring.replaceChildren(drawRing(seen, { written, small: true }), el("span", { "aria-hidden": "true" }, `${part} %`));
 }
 
@@ -342,7 +351,7 @@ addEventListener("keydown", (event) => {
 async function begin() {
   try {
     model = await api.getModel();
-    composer.setNote(el("span", {}, model.id));
+    composer.setModel(model, model.id);
     await sidebar.refresh();
     showAll();
   } catch (error) {

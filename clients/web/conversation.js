@@ -6,6 +6,7 @@ import { forkMetadata, rootOf } from "./list/branches.js";
 import { Link } from "./link.js";
 import { answersRequest, readConversation } from "./reading.js";
 import { pending, randomId } from "./store.js";
+import { t } from "./strings.js";
 
 const SHOWN = new Set(["user", "assistant", "tool", "system", "developer"]);
 const LOAD_AGAIN_MS = 2_000;
@@ -133,7 +134,7 @@ export class Conversation {
         type: "ringside:session.fork", session: this.id, at, metadata: forkMetadata(this.info, at, title),
       });
       if (sent) this.#verbs.push({ resolve, reject });
-      else reject(new Error("There is no connection to the server."));
+      else reject(new Error(t("There is no connection to the server.")));
     });
   }
 
@@ -234,7 +235,7 @@ export class Conversation {
     switch (event.type) {
       case "state":
         this.connection = event;
-        if (event.state === "ended" && event.reason === "deleted") this.loadError = { status: 404, message: "This conversation was deleted." };
+        if (event.state === "ended" && event.reason === "deleted") this.loadError = { status: 404, message: t("This conversation was deleted.") };
         return this.tell("state");
       case "ringside:session.resumed":
         return this.#onResumed(event);
@@ -257,7 +258,7 @@ export class Conversation {
   #onResumed(event) {
     this.#sent = "";
     if (!event.session_present) {
-      this.loadError = { status: 404, message: "There is no such conversation on this server." };
+      this.loadError = { status: 404, message: t("There is no such conversation on this server.") };
       return this.tell("state");
     }
     if (event.missed) this.#waiting = [];
@@ -376,7 +377,7 @@ export class Conversation {
     const live = this.live;
     this.live = null;
     const failed = response.status === "failed";
-    if (failed) this.#failed(live, response.error?.message || "The answer failed.");
+    if (failed) this.#failed(live, response.error?.message || t("The answer failed."));
     const output = api.wholeItems(response.output);
     for (const item of failed ? [] : output) {
       const cut = this.items.at(-1), more = this.#behindCut(item);

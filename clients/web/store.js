@@ -25,6 +25,11 @@ export const draft = {
   load: (id) => load(`draft.${id}`, ""),
   save: (id, text) => save(`draft.${id}`, text),
 };
+// Files of the draft: [{name, text, pasted}].
+export const attached = {
+  load: (id) => load(`attached.${id}`, []),
+  save: (id, files) => save(`attached.${id}`, files.length ? files : null),
+};
 export const pending = {
   load: (id) => load(`pending.${id}`),
   save: (id, request) => save(`pending.${id}`, request),

@@ -133,17 +133,6 @@ def test_settings_reach_the_server(server, tab):
     assert page.call("GET", f"/v1/responses/{memory['turns'][1]['response_id']}")["instructions"] == "Be long."
 
 
-def test_refusal_is_shown_at_its_message(start, tab):
-    page = tab(start("--max-input-tokens", 200))
-    page.ask("a long question " * 40)
-    expect(page.page.get_by_role("alert")).to_contain_text(re.compile("tokens"))
-    page.page.reload()
-    expect(page.page.get_by_role("alert")).to_contain_text(re.compile("tokens"))
-    page.page.get_by_role("alert").get_by_role("button", name="Edit").click()
-    expect(page.box).to_have_value("a long question " * 40)
-    page.ask_and_wait("short")
-
-
 def test_a_server_with_a_key(start, tab):
     page = tab(start("--api-key", "open-sesame"), lost_lines=True)
     dialog = page.page.get_by_role("dialog", name="Settings")

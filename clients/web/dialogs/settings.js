@@ -3,11 +3,12 @@
 import { el } from "../dom.js";
 import { icon } from "../icons.js";
 import { apiKey, load, save } from "../store.js";
+import { t } from "../strings.js";
 
 const NUMBERS = {
-  temperature: { label: "Temperature", min: 0, max: 2, step: 0.05, hint: "Higher is more varied" },
-  top_p: { label: "Top-p", min: 0.05, max: 1, step: 0.05, hint: "Share of likely words considered" },
-  max_output_tokens: { label: "Longest answer", min: 1, max: 1_000_000, step: 1, hint: "Tokens" },
+  temperature: { label: t("Temperature"), min: 0, max: 2, step: 0.05, hint: t("Higher is more varied") },
+  top_p: { label: t("Top-p"), min: 0.05, max: 1, step: 0.05, hint: t("Share of likely words considered") },
+  max_output_tokens: { label: t("Longest answer"), min: 1, max: 1_000_000, step: 1, hint: t("Tokens") },
 };
 
 export const preferences = () => load("preferences", {});
@@ -23,7 +24,7 @@ export function requestFields(first) {
 
 // Shows a dialog and removes it when closed; resolves to its return value.
 function show(title, content, { className = "", actions = [] } = {}) {
-  const close = el("button", { type: "button", class: "icon", "aria-label": "Close", onclick: () => dialog.close("") }, icon("close"));
+  const close = el("button", { type: "button", class: "icon", "aria-label": t("Close"), onclick: () => dialog.close("") }, icon("close"));
   const dialog = el("dialog", { class: `dialog ${className}`, "aria-labelledby": "dialog-title" },
     el("header", {}, el("h2", { id: "dialog-title" }, title), close), content,
     actions.length ? el("footer", {}, ...actions.map(({ label, value, kind }) =>
@@ -42,7 +43,7 @@ function show(title, content, { className = "", actions = [] } = {}) {
 
 export async function confirmDialog(title, text, label) {
   const answer = await show(title, el("p", { class: "question" }, text), {
-    className: "small", actions: [{ label: "Cancel", value: "" }, { label, value: "yes", kind: "danger" }],
+    className: "small", actions: [{ label: t("Cancel"), value: "" }, { label, value: "yes", kind: "danger" }],
   });
   return answer === "yes";
 }
@@ -58,7 +59,7 @@ export async function askText(title, label, value) {
     }
   });
   const done = show(title, el("div", { class: "field" }, el("label", { for: "ask" }, label), input), {
-    className: "small", actions: [{ label: "Cancel", value: "" }, { label: "Save", value: "yes", kind: "primary" }],
+    className: "small", actions: [{ label: t("Cancel"), value: "" }, { label: t("Save"), value: "yes", kind: "primary" }],
   });
   input.select();
   return (await done) === "yes" ? input.value.trim() : null;
@@ -68,7 +69,7 @@ export async function askText(title, label, value) {
 // conversation, or null. Resolves to true if the key has changed.
 export async function openSettings(defaults, current) {
   const stored = preferences();
-  const prompt = el("textarea", { id: "set-instructions", rows: "5", placeholder: "You are a helpful assistant." });
+  const prompt = el("textarea", { id: "set-instructions", rows: "5", placeholder: t("You are a helpful assistant.") });
   prompt.value = current ? current.instructions : stored.instructions || "";
   const fields = Object.entries(NUMBERS).map(([name, { label, hint, ...limits }]) => {
     const input = el("input", {
@@ -81,14 +82,14 @@ export async function openSettings(defaults, current) {
   const key = el("input", { type: "password", id: "set-key", autocomplete: "off", spellcheck: "false", "aria-describedby": "hint-key" });
   key.value = apiKey.load();
   const content = el("form", { class: "form", onsubmit: (event) => { event.preventDefault(); event.target.closest("dialog").close("yes"); } },
-    el("div", { class: "field" }, el("label", { for: "set-instructions" }, "System prompt"), prompt,
+    el("div", { class: "field" }, el("label", { for: "set-instructions" }, t("System prompt")), prompt,
       el("p", { class: "hint" }, current
-        ? "Takes effect with the next message. A change makes the model read the conversation again."
-        : "For new conversations. It always stays in the model's memory.")),
+        ? t("Takes effect with the next message. A change makes the model read the conversation again.")
+        : t("For new conversations. It always stays in the model's memory."))),
     el("div", { class: "columns" }, ...fields.map(({ row }) => row)),
-    el("div", { class: "field" }, el("label", { for: "set-key" }, "API key"), key,
-      el("p", { class: "hint", id: "hint-key" }, "Kept until this tab is closed.")));
-  const answer = await show("Settings", content, { className: "settings", actions: [{ label: "Cancel", value: "" }, { label: "Save", value: "yes", kind: "primary" }] });
+    el("div", { class: "field" }, el("label", { for: "set-key" }, t("API key")), key,
+      el("p", { class: "hint", id: "hint-key" }, t("Kept until this tab is closed."))));
+  const answer = await show(t("Settings"), content, { className: "settings", actions: [{ label: t("Cancel"), value: "" }, { label: t("Save"), value: "yes", kind: "primary" }] });
   if (answer !== "yes") return false;
   const next = {};
   for (const { name, input } of fields) if (input.value !== "" && input.validity.valid) next[name] = Number(input.value);
@@ -104,15 +105,15 @@ export async function openSettings(defaults, current) {
 
 const MAC = /Mac|iPhone|iPad/.test(navigator.platform);
 const KEYS = [
-  ["Send", ["Enter"]],
-  ["New line", ["Shift", "Enter"]],
-  ["Stop the answer", ["Esc"]],
-  ["Edit your last message", ["↑"]],
-  ["Search conversations", ["Mod", "K"]],
-  ["Show or hide conversations", ["Mod", "B"]],
-  ["Show or hide the memory", ["Mod", "."]],
-  ["New conversation", ["Mod", "Shift", "O"]],
-  ["This list", ["?"]],
+  [t("Send"), ["Enter"]],
+  [t("New line"), ["Shift", "Enter"]],
+  [t("Stop the answer"), ["Esc"]],
+  [t("Edit your last message"), ["↑"]],
+  [t("Search conversations"), ["Mod", "K"]],
+  [t("Show or hide conversations"), ["Mod", "B"]],
+  [t("Show or hide the memory"), ["Mod", "."]],
+  [t("New conversation"), ["Mod", "Shift", "O"]],
+  [t("This list"), ["?"]],
 ];
 
 export function openHelp() {
@@ -120,7 +121,7 @@ export function openHelp() {
   const rows = KEYS.map(([what, keys]) =>
     el("div", { class: "key-row" }, el("dt", {}, what),
       el("dd", {}, ...keys.map((key) => el("kbd", {}, key === "Mod" ? (MAC ? "⌘" : "Ctrl") : key)))));
-  return show("Keyboard", el("dl", { class: "keys" }, ...rows), { className: "small" });
+  return show(t("Keyboard"), el("dl", { class: "keys" }, ...rows), { className: "small" });
 }
 
 export const dialogOpen = () => document.querySelector("dialog[open]") !== null;

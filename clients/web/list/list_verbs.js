@@ -4,6 +4,7 @@ import { el } from "../dom.js";
 import { count, titleOf } from "../format.js";
 import { askText, confirmDialog } from "../dialogs/settings.js";
 import { save } from "../store.js";
+import { t } from "../strings.js";
 
 function download(blob, name) {
   const link = el("a", { href: URL.createObjectURL(blob), download: name });
@@ -14,7 +15,7 @@ const fileName = (title) => title.replace(/[^\p{L}\p{N} _-]+/gu, "").trim().slic
 
 export function listVerbs(sidebar, { onFailure, go, onRenamed, isOpen }) {
   async function rename(entry) {
-    const title = await askText("Rename", "Title", entry.title);
+    const title = await askText("Rename", t("Title"), entry.title);
     if (!title) return;
     try {
       const first = sidebar.conversations.get(entry.root) ?? sidebar.conversations.get(entry.id);
@@ -29,7 +30,7 @@ export function listVerbs(sidebar, { onFailure, go, onRenamed, isOpen }) {
   async function remove(entry) {
     const versions = entry.members.length;
     const what = versions > 1 ? `“${entry.title}” and its ${count(versions)} versions will be deleted permanently.` : `“${entry.title}” will be deleted permanently.`;
-    if (!(await confirmDialog("Delete this conversation?", what, "Delete"))) return;
+    if (!(await confirmDialog(t("Delete this conversation?"), what, t("Delete")))) return;
     try {
       const open = entry.members.some(({ id }) => isOpen(id));
       for (const { id } of entry.members) {
@@ -56,7 +57,7 @@ export function listVerbs(sidebar, { onFailure, go, onRenamed, isOpen }) {
   async function exportText(entry) {
     try {
       const items = await api.getItems(entry.id);
-      const names = { user: "You", assistant: "Answer", system: "System", developer: "System" };
+      const names = { user: t("You"), assistant: t("Answer"), system: t("System"), developer: t("System") };
       const text = items.map(({ role, text: said }) => `## ${names[role]}\n\n${said}\n`).join("\n");
       download(new Blob([`# ${entry.title}\n\n${text}`], { type: "text/markdown" }), `${fileName(entry.title)}.md`);
     } catch (error) {

@@ -4,6 +4,7 @@ import { laterUsed, rootOf } from "./branches.js";
 import { byId, el } from "../dom.js";
 import { period } from "../format.js";
 import { icon } from "../icons.js";
+import { t } from "../strings.js";
 
 export class Sidebar {
   conversations = new Map(); // id -> conversation object, with its `order` of creation
@@ -21,7 +22,7 @@ export class Sidebar {
   // settings(), help(), theme(), toggle().
   constructor(act) {
     this.act = act;
-    this.search = el("input", { type: "search", id: "search", placeholder: "Search", "aria-label": "Search conversations", autocomplete: "off", spellcheck: "false" });
+    this.search = el("input", { type: "search", id: "search", placeholder: t("Search"), "aria-label": t("Search conversations"), autocomplete: "off", spellcheck: "false" });
     this.search.addEventListener("input", () => {
       this.#query = this.search.value.trim().toLowerCase();
       this.render();
@@ -33,13 +34,13 @@ export class Sidebar {
       this.file.value = "";
     } });
     const tool = (name, label, onclick) => el("button", { type: "button", class: "icon", "aria-label": label, title: label, onclick }, icon(name));
-    this.themeButton = tool("auto", "Theme", () => act.theme());
+    this.themeButton = tool("auto", t("Theme"), () => act.theme());
     byId("sidebar").append(
-      el("div", { class: "brand" }, el("p", {}, "Ringside"), tool("panel", "Hide conversations", () => act.toggle())),
-      el("button", { type: "button", class: "new", onclick: () => act.create() }, icon("plus"), "New conversation"),
+      el("div", { class: "brand" }, el("p", {}, "Ringside"), tool("panel", t("Hide conversations"), () => act.toggle())),
+      el("button", { type: "button", class: "new", onclick: () => act.create() }, icon("plus"), t("New conversation")),
       el("div", { class: "search" }, icon("search", 16), this.search), this.list, this.file,
-      el("div", { class: "tools" }, tool("settings", "Settings", () => act.settings()), this.themeButton,
-        tool("load", "Import a conversation", () => this.file.click()), tool("help", "Keyboard", () => act.help())));
+      el("div", { class: "tools" }, tool("settings", t("Settings"), () => act.settings()), this.themeButton,
+        tool("load", t("Import a conversation"), () => this.file.click()), tool("help", t("Keyboard"), () => act.help())));
     this.list.addEventListener("keydown", (event) => this.#listKey(event));
     document.addEventListener("click", (event) => this.#menu && !this.#menu.contains(event.target) && this.#closeMenu());
     document.addEventListener("keydown", (event) => {
@@ -51,7 +52,7 @@ export class Sidebar {
 
   setTheme(name) {
     this.themeButton.replaceChildren(icon({ light: "sun", dark: "moon", auto: "auto" }[name]));
-    this.themeButton.setAttribute("aria-label", `Theme: ${{ light: "light", dark: "dark", auto: "system" }[name]}`);
+    this.themeButton.setAttribute("aria-label", t("Theme: {name}", { name: { light: t("light"), dark: t("dark"), auto: t("system") }[name] }));
     this.themeButton.title = this.themeButton.getAttribute("aria-label");
   }
 
@@ -124,7 +125,7 @@ export class Sidebar {
       const first = this.conversations.get(entry.root) ?? latest;
       Object.assign(entry, {
         id: latest.id, order: latest.order, updated: latest.ringside.updated_at, running: entry.members.some((one) => one.ringside.active_response_id),
-        damaged: entry.members.some((one) => one.ringside.damaged), title: first.metadata.title || latest.metadata.title || "Untitled",
+        damaged: entry.members.some((one) => one.ringside.damaged), title: first.metadata.title || latest.metadata.title || t("Untitled"),
       });
     }
     return [...entries.values()].sort((a, b) => b.updated - a.updated || b.order - a.order);
@@ -132,7 +133,7 @@ export class Sidebar {
 
   title(conversation) {
     const first = this.conversations.get(rootOf(conversation)) ?? conversation;
-    return first.metadata.title || conversation.metadata.title || "Untitled";
+    return first.metadata.title || conversation.metadata.title || t("Untitled");
   }
 
   render() {
@@ -152,7 +153,7 @@ export class Sidebar {
     this.list.replaceChildren(...groups.map(({ name, rows }, i) =>
       el("section", { "aria-labelledby": `period-${i}` }, el("h2", { id: `period-${i}` }, name), el("ul", {}, ...rows))));
     if (!entries.length && this.loaded) {
-      this.list.append(el("p", { class: "none" }, this.#query ? "No matching titles." : "Your conversations will appear here."));
+      this.list.append(el("p", { class: "none" }, this.#query ? "No matching titles." : t("Your conversations will appear here.")));
     }
     this.list.scrollTop = top;
     if (focused) this.list.querySelector(`[data-id="${CSS.escape(focused)}"] a`)?.focus({ preventScroll: true });
@@ -160,22 +161,22 @@ export class Sidebar {
 
   #row(entry) {
     const current = entry.members.some(({ id }) => id === this.#current);
-    const more = el("button", { type: "button", class: "icon quiet more", "aria-label": `More for ${entry.title}`, "aria-haspopup": "menu", onclick: (event) => {
+    const more = el("button", { type: "button", class: "icon quiet more", "aria-label": t("More for {title}", { title: entry.title }), "aria-haspopup": "menu", onclick: (event) => {
       event.stopPropagation();
       this.#openMenu(entry, more);
     } }, icon("more"));
     return el("li", { class: current ? "entry current" : "entry", "data-id": entry.id },
       el("a", { href: `#/${encodeURIComponent(entry.id)}`, "aria-current": current && "page" },
-        entry.running ? el("span", { class: "running", role: "img", "aria-label": "being answered" }) : null,
-        entry.damaged ? el("span", { class: "broken", role: "img", "aria-label": "damaged" }, icon("warn", 15)) : null,
+        entry.running ? el("span", { class: "running", role: "img", "aria-label": t("being answered") }) : null,
+        entry.damaged ? el("span", { class: "broken", role: "img", "aria-label": t("damaged") }, icon("warn", 15)) : null,
         el("span", { class: "title" }, el("bdi", {}, entry.title))), more);
   }
 
   #openMenu(entry, button) {
     this.#closeMenu();
     const item = (name, label, run, kind) => el("button", { type: "button", role: "menuitem", class: kind, onclick: () => { this.#closeMenu(true); run(entry); } }, icon(name, 16), label);
-    const menu = el("div", { class: "menu", role: "menu", "aria-label": entry.title }, item("edit", "Rename", this.act.rename), item("save", "Export", this.act.exportOne),
-      item("copy", "Save as text", this.act.exportText), item("trash", "Delete", this.act.remove, "danger"));
+    const menu = el("div", { class: "menu", role: "menu", "aria-label": entry.title }, item("edit", t("Rename"), this.act.rename), item("save", t("Export"), this.act.exportOne),
+      item("copy", t("Save as text"), this.act.exportText), item("trash", t("Delete"), this.act.remove, "danger"));
     menu.addEventListener("keydown", (event) => {
       if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
       event.preventDefault();

@@ -1,5 +1,6 @@
 // Footnotes: [^1] refers to the note that a line "[^1]: text" defines. A note stays where it was written.
 import { el } from "../dom.js";
+import { t } from "../strings.js";
 import { inline } from "./inline.js";
 
 const NOTE = /^ {0,3}\[\^([A-Za-z0-9][\w-]{0,19})\]:[ \t]+/;
@@ -25,7 +26,7 @@ export function reference(writer) {
   REFERENCE.lastIndex = writer.at;
   const found = REFERENCE.exec(writer.text);
   if (!found) return false;
-  writer.push(el("sup", {}, el("button", { type: "button", class: "reference", "aria-label": `Footnote ${found[1]}`, onclick: showNote }, found[1])));
+  writer.push(el("sup", {}, el("button", { type: "button", class: "reference", "aria-label": t("Footnote {name}", { name: found[1] }), onclick: showNote }, found[1])));
   writer.at += found[0].length;
   return true;
 }

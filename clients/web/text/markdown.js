@@ -9,6 +9,7 @@ import { isNote, noteBlock } from "./footnotes.js";
 import { inline } from "./inline.js";
 import { beginsFormula, endOfFormula, formulaBlock } from "./math.js";
 import { isTable, table } from "./tables.js";
+import { t } from "../strings.js";
 
 const DEEPEST = 8; // nested quotes and lists; deeper ones become paragraphs
 
@@ -143,7 +144,7 @@ function list(lines, depth) {
     const task = /^\[([ xX])\][ \t]+/.exec(group[0]);
     if (task) group[0] = group[0].slice(task[0].length);
     const item = el("li", { class: task && "task" });
-    if (task) item.append(el("span", { class: task[1] === " " ? "tick" : "tick ticked", role: "img", "aria-label": task[1] === " " ? "to do" : "done" },
+    if (task) item.append(el("span", { class: task[1] === " " ? "tick" : "tick ticked", role: "img", "aria-label": task[1] === " " ? "to do" : t("done") },
       task[1] === " " ? null : icon("check", 11)));
     for (const block of scan(group.join("\n"), depth + 1)) item.append(render(block.lines, depth + 1, !loose));
     return item;

@@ -2,6 +2,7 @@
 // tex_parser.js remains visible text, unchanged. What is copied from the page is the source.
 import { el } from "../dom.js";
 import { node, Tex } from "./tex_parser.js";
+import { t } from "../strings.js";
 
 const LONG = 60; // characters of an inline formula that may exceed the width of a phone
 
@@ -14,7 +15,7 @@ export function formula(source, tex, display) {
     return el(display ? "div" : "span", { class: "math raw" }, source);
   }
   const math = node("math", display ? { display: "block" } : {}, ...content);
-  if (display) return el("div", { class: "math display", "data-tex": source, tabindex: "0", role: "group", "aria-label": "Formula" }, math);
+  if (display) return el("div", { class: "math display", "data-tex": source, tabindex: "0", role: "group", "aria-label": t("Formula") }, math);
   return el("span", { class: tex.length > LONG ? "math long" : "math", "data-tex": source }, math);
 }
 

@@ -2,6 +2,7 @@
 // its message scrolls: nothing is broken inside a word or a number.
 import { el } from "../dom.js";
 import { inline } from "./inline.js";
+import { t } from "../strings.js";
 
 const SHORT = 14; // characters of the longest cell in a column that does not wrap
 const LONG = 36;
@@ -43,6 +44,6 @@ export function table(lines) {
   });
   const row = (texts, name) =>
     el("tr", {}, ...kinds.map((kind, i) => el(name, { class: kind, scope: name === "th" && "col" }, inline(texts[i] ?? ""))));
-  return el("div", { class: "table", tabindex: "0", role: "group", "aria-label": "Table" },
+  return el("div", { class: "table", tabindex: "0", role: "group", "aria-label": t("Table") },
     el("table", {}, el("thead", {}, row(rows[0], "th")), el("tbody", {}, ...rows.slice(1).map((texts) => row(texts, "td")))));
 }

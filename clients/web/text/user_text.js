@@ -23,6 +23,21 @@ export function withFiles(text, files) {
   return [text.trim() ? text : "", ...parts].filter(Boolean).join("\n\n");
 }
 
+// The inverse of withFiles: {text, files}.
+export function takeFiles(message) {
+  const files = [];
+  let text = message;
+  for (;;) {
+    const fence = /\n(`{4,})$/.exec(text)?.[1];
+    const begin = fence ? text.lastIndexOf(`\n${fence}\n`, text.length - fence.length - 2) : -1;
+    const line = begin < 0 ? 0 : text.lastIndexOf("\n", begin - 1) + 1;
+    const name = begin < 0 ? null : FILE.exec(text.slice(line, begin))?.[1];
+    if (!name || (line > 0 && !text.slice(0, line).endsWith("\n\n"))) return { text, files };
+    files.unshift({ name, text: text.slice(begin + fence.length + 2, -fence.length - 1) });
+    text = text.slice(0, Math.max(0, line - 2));
+  }
+}
+
 // Parts of a message: {text}, {code, info} or {file, text}.
 export function partsOf(message) {
   const lines = message.split("\n");
