@@ -11,14 +11,14 @@ export class ApiError extends Error {
   }
 }
 
-async function request(method, path, { body, type } = {}) {
+async function request(method, path, { body, type, keepalive = false } = {}) {
   const headers = {};
   const key = apiKey.load();
   if (key) headers.Authorization = `Bearer ${key}`;
   if (body !== undefined) headers["Content-Type"] = type || "application/json";
   let response;
   try {
-    response = await fetch(path, { method, headers, body: body === undefined || type ? body : JSON.stringify(body), cache: "no-store" });
+    response = await fetch(path, { method, headers, body: body === undefined || type ? body : JSON.stringify(body), cache: "no-store", keepalive });
   } catch {
     throw new ApiError(0);
   }
@@ -35,9 +35,12 @@ export const getModel = async () => (await json("GET", "/v1/models")).data[0];
 export const countTokens = async (input, instructions) =>
   (await json("POST", "/v1/responses/input_tokens", { body: { input, ...(instructions && { instructions }) } })).input_tokens;
 export const getConversation = (id) => json("GET", one(id));
-export const createConversation = (metadata) => json("POST", "/v1/conversations", { body: { metadata } });
+export const createConversation = (metadata, items) => json("POST", "/v1/conversations", { body: { metadata, ...(items && { items }) } });
+export const addItems = (id, items) => json("POST", `${one(id)}/items`, { body: { items } });
 export const setMetadata = (id, metadata) => json("POST", one(id), { body: { metadata } });
 export const deleteConversation = (id) => json("DELETE", one(id));
+// Survives the end of the page.
+export const deleteSoon = (id) => request("DELETE", one(id), { keepalive: true }).catch(() => {});
 export const getMemory = (id) => json("GET", `${one(id)}/memory`);
 export const exportConversation = async (id) => (await request("GET", `${one(id)}/export`)).blob();
 export const importConversation = (bytes) =>
@@ -86,11 +89,13 @@ export function wholeItems(items) {
   }
   return whole;
 }
-async function allItems(path) {
+async function rawItems(path) {
   const items = [];
   for await (const page of pages(`${path}?order=asc&limit=100`)) items.push(...page);
-  return wholeItems(items);
+  return items;
 }
+const allItems = async (path) => wholeItems(await rawItems(path));
+export const getRawItems = (id) => rawItems(`${one(id)}/items`);
 export const getItems = (id) => allItems(`${one(id)}/items`);
 export const getResponse = (id) => json("GET", `/v1/responses/${encodeURIComponent(id)}`);
 // The input items of an answer, running or finished. While it runs, no other list contains its question.

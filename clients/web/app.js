@@ -33,8 +33,11 @@ let looking = 0;
 const sidebar = new Sidebar({
   create: () => go(""),
   rename: (entry) => verbs.rename(entry),
-  exportOne: (entry) => verbs.exportOne(entry),
-  exportText: (entry) => verbs.exportText(entry),
+  pin: (entry) => verbs.pin(entry),
+  archive: (entry) => verbs.archive(entry),
+  saveSealed: (entry) => verbs.saveSealed(entry),
+  saveMarkdown: (entry) => verbs.saveMarkdown(entry),
+  saveJson: (entry) => verbs.saveJson(entry),
   remove: (entry) => verbs.remove(entry),
   importFile: (file) => verbs.importFile(file),
   settings: () => settings(),
@@ -352,6 +355,7 @@ async function begin() {
   try {
     model = await api.getModel();
     composer.setModel(model, model.id);
+    verbs.finishRemovals();
     await sidebar.refresh();
     showAll();
   } catch (error) {

@@ -41,13 +41,6 @@ function show(title, content, { className = "", actions = [] } = {}) {
   });
 }
 
-export async function confirmDialog(title, text, label) {
-  const answer = await show(title, el("p", { class: "question" }, text), {
-    className: "small", actions: [{ label: t("Cancel"), value: "" }, { label, value: "yes", kind: "danger" }],
-  });
-  return answer === "yes";
-}
-
 // Resolves to the text, or null.
 export async function askText(title, label, value) {
   const input = el("input", { type: "text", id: "ask", maxlength: "120", autocomplete: "off", autofocus: true });

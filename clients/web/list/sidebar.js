@@ -2,7 +2,7 @@
 import * as api from "../api.js";
 import { laterUsed, rootOf } from "./branches.js";
 import { byId, el } from "../dom.js";
-import { period } from "../format.js";
+import { count, period } from "../format.js";
 import { icon } from "../icons.js";
 import { t } from "../strings.js";
 
@@ -17,9 +17,10 @@ export class Sidebar {
   #removed = new Set();
   #learned = null;
   #menu = null;
+  #archiveOpen = false;
 
-  // `act`: open(id), create(), rename(entry), exportOne(entry), exportText(entry), remove(entry), importFile(file),
-  // settings(), help(), theme(), toggle().
+  // `act`: open(id), create(), importFile(file), settings(), help(), theme(), toggle(), and the verbs of
+  // list_verbs.js with an entry.
   constructor(act) {
     this.act = act;
     this.search = el("input", { type: "search", id: "search", placeholder: t("Search"), "aria-label": t("Search conversations"), autocomplete: "off", spellcheck: "false" });
@@ -29,7 +30,7 @@ export class Sidebar {
     });
     this.search.addEventListener("keydown", (event) => this.#searchKey(event));
     this.list = el("div", { class: "list" });
-    this.file = el("input", { type: "file", class: "unseen", accept: ".ringside", tabindex: "-1", "aria-hidden": "true", onchange: () => {
+    this.file = el("input", { type: "file", class: "unseen", accept: ".ringside,.json,.zip", tabindex: "-1", "aria-hidden": "true", onchange: () => {
       if (this.file.files[0]) act.importFile(this.file.files[0]);
       this.file.value = "";
     } });
@@ -40,7 +41,7 @@ export class Sidebar {
       el("button", { type: "button", class: "new", onclick: () => act.create() }, icon("plus"), t("New conversation")),
       el("div", { class: "search" }, icon("search", 16), this.search), this.list, this.file,
       el("div", { class: "tools" }, tool("settings", t("Settings"), () => act.settings()), this.themeButton,
-        tool("load", t("Import a conversation"), () => this.file.click()), tool("help", t("Keyboard"), () => act.help())));
+        tool("load", t("Import conversations"), () => this.file.click()), tool("help", t("Keyboard"), () => act.help())));
     this.list.addEventListener("keydown", (event) => this.#listKey(event));
     document.addEventListener("click", (event) => this.#menu && !this.#menu.contains(event.target) && this.#closeMenu());
     document.addEventListener("keydown", (event) => {
@@ -102,6 +103,15 @@ export class Sidebar {
     this.conversations.delete(id);
   }
 
+  // Takes back a removal.
+  restore(conversations) {
+    for (const conversation of conversations) {
+      this.#removed.delete(conversation.id);
+      this.learn(conversation);
+    }
+    this.render();
+  }
+
   setCurrent(id) {
     this.#current = id;
     this.render();
@@ -126,6 +136,7 @@ export class Sidebar {
       Object.assign(entry, {
         id: latest.id, order: latest.order, updated: latest.ringside.updated_at, running: entry.members.some((one) => one.ringside.active_response_id),
         damaged: entry.members.some((one) => one.ringside.damaged), title: first.metadata.title || latest.metadata.title || t("Untitled"),
+        pinned: first.metadata.pinned === "1", archived: first.metadata.archived === "1",
       });
     }
     return [...entries.values()].sort((a, b) => b.updated - a.updated || b.order - a.order);
@@ -139,24 +150,31 @@ export class Sidebar {
   render() {
     const focused = document.activeElement?.closest?.("[data-id]")?.dataset.id;
     const top = this.list.scrollTop;
-    const entries = this.entries().filter(({ title }) => title.toLowerCase().includes(this.#query));
+    const found = this.entries().filter(({ title }) => title.toLowerCase().includes(this.#query));
+    const entries = found.filter(({ archived }) => !archived);
+    const archived = found.filter((entry) => entry.archived);
     const groups = [];
-    let last = null;
-    for (const entry of entries) {
-      const name = period(entry.updated);
-      if (name !== last) {
-        groups.push({ name, rows: [] });
-        last = name;
-      }
+    for (const entry of [...entries.filter(({ pinned }) => pinned), ...entries.filter(({ pinned }) => !pinned)]) {
+      const name = entry.pinned ? t("Pinned") : period(entry.updated);
+      if (name !== groups.at(-1)?.name) groups.push({ name, rows: [] });
       groups.at(-1).rows.push(this.#row(entry));
     }
     this.list.replaceChildren(...groups.map(({ name, rows }, i) =>
       el("section", { "aria-labelledby": `period-${i}` }, el("h2", { id: `period-${i}` }, name), el("ul", {}, ...rows))));
-    if (!entries.length && this.loaded) {
+    if (archived.length) this.list.append(this.#archive(archived));
+    if (!found.length && this.loaded) {
       this.list.append(el("p", { class: "none" }, this.#query ? "No matching titles." : t("Your conversations will appear here.")));
     }
     this.list.scrollTop = top;
     if (focused) this.list.querySelector(`[data-id="${CSS.escape(focused)}"] a`)?.focus({ preventScroll: true });
+  }
+
+  // Open while a search looks into it.
+  #archive(entries) {
+    const details = el("details", { class: "archive", open: this.#archiveOpen || this.#query !== "" },
+      el("summary", {}, icon("archive", 15), t("Archived"), el("span", {}, count(entries.length))), el("ul", {}, ...entries.map((entry) => this.#row(entry))));
+    details.addEventListener("toggle", () => { if (!this.#query) this.#archiveOpen = details.open; });
+    return details;
   }
 
   #row(entry) {
@@ -175,8 +193,9 @@ export class Sidebar {
   #openMenu(entry, button) {
     this.#closeMenu();
     const item = (name, label, run, kind) => el("button", { type: "button", role: "menuitem", class: kind, onclick: () => { this.#closeMenu(true); run(entry); } }, icon(name, 16), label);
-    const menu = el("div", { class: "menu", role: "menu", "aria-label": entry.title }, item("edit", t("Rename"), this.act.rename), item("save", t("Export"), this.act.exportOne),
-      item("copy", t("Save as text"), this.act.exportText), item("trash", t("Delete"), this.act.remove, "danger"));
+    const menu = el("div", { class: "menu", role: "menu", "aria-label": entry.title }, item("edit", t("Rename"), this.act.rename),
+      item("pin", entry.pinned ? t("Unpin") : t("Pin"), this.act.pin), item("archive", entry.archived ? t("Take out of the archive") : t("Archive"), this.act.archive),
+      item("file", t("Save as Markdown"), this.act.saveMarkdown), item("file", t("Save as JSON"), this.act.saveJson), item("save", t("Export for Ringside"), this.act.saveSealed), item("trash", t("Delete"), this.act.remove, "danger"));
     menu.addEventListener("keydown", (event) => {
       if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
       event.preventDefault();
