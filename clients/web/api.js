@@ -30,7 +30,9 @@ async function request(method, path, { body, type, keepalive = false } = {}) {
 const json = async (method, path, options) => (await request(method, path, options)).json();
 const one = (id) => `/v1/conversations/${encodeURIComponent(id)}`;
 
-export const getModel = async () => (await json("GET", "/v1/models")).data[0];
+// The served model comes first.
+export const getModels = async () => (await json("GET", "/v1/models")).data;
+export const getModel = async () => (await getModels())[0];
 // Tokens of a first message with this text.
 export const countTokens = async (input, instructions) =>
   (await json("POST", "/v1/responses/input_tokens", { body: { input, ...(instructions && { instructions }) } })).input_tokens;

@@ -10,7 +10,10 @@ import { icon } from "./icons.js";
 import { listVerbs } from "./list/list_verbs.js";
 import { MemoryPanel } from "./memory.js";
 import { drawRing } from "./ring.js";
-import { dialogOpen, openHelp, openSettings, preferences, requestFields } from "./dialogs/settings.js";
+import { dialogOpen } from "./dialogs/dialog.js";
+import { openHelp } from "./dialogs/help.js";
+import { openSettings, preferences, requestFields } from "./dialogs/settings.js";
+import { signIn } from "./dialogs/sign_in.js";
 import { Sidebar } from "./list/sidebar.js";
 import { draft, load, save, theme } from "./store.js";
 import { copySources } from "./text/copy.js";
@@ -128,6 +131,7 @@ function showAll() {
   showTop();
   showBanner();
   composer.setBusy(Boolean(conversation?.busy));
+  composer.picker.open(conversation);
   composer.budget.instructions = conversation ? "" : preferences().instructions ?? "";
   memory.show(conversation);
   if (conversation?.info) {
@@ -162,7 +166,7 @@ function loadFailed(error) {
 // ---- sending -------------------------------------------------------------------------------------------------------
 
 function requestOptions(first = false) {
-  const fields = requestFields(first);
+  const fields = { ...requestFields(first), ...composer.picker.fields() };
   if (conversation) {
     const next = load(`instructions.next.${conversation.id}`);
     if (next !== null) {
@@ -274,12 +278,19 @@ function showTop() {
 }
 
 const showBanner = () => banner.show(conversation?.connection, {
-  retry: () => conversation.retryNow(), take: () => conversation.reconnect(), settings: () => settings(),
+  retry: () => conversation.retryNow(), take: () => conversation.reconnect(), signIn: askForKey,
 });
 
 function onFailure(error) {
-  if (error.status === 401) settings();
+  if (error.status === 401) askForKey();
   else banner.fail(error.message, showBanner);
+}
+
+async function askForKey() {
+  if (dialogOpen()) return;
+  if (!(await signIn())) return banner.show({ state: "ended", reason: "key" }, { signIn: askForKey });
+  conversation?.reconnect();
+  begin();
 }
 
 async function settings() {
@@ -353,13 +364,14 @@ addEventListener("keydown", (event) => {
 
 async function begin() {
   try {
-    model = await api.getModel();
-    composer.setModel(model, model.id);
+    const models = await api.getModels();
+    model = models[0];
+    composer.setModels(models);
     verbs.finishRemovals();
     await sidebar.refresh();
     showAll();
   } catch (error) {
-    if (error.status === 401) return void settings();
+    if (error.status === 401) return void askForKey();
     // The server is starting or unreachable: retry until it answers.
     if (!conversation) onFailure(error);
     setTimeout(begin, Math.max(1500, error.retryAfterMs || 0));

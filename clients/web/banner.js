@@ -9,7 +9,7 @@ export class Banner {
   #bar = byId("banner");
   #countdown = 0;
 
-  // `connection`: as reported by a Link. `act`: retry(), take(), settings().
+  // `connection`: as reported by a Link. `act`: retry(), take(), signIn().
   show(connection, act) {
     clearInterval(this.#countdown);
     const { state, reason } = connection ?? { state: "open" };
@@ -22,7 +22,7 @@ export class Banner {
     } else if (reason === "diverged") {
       this.#set("lost", el("span", {}, t("This conversation has changed on the server.")), button(t("Reload"), () => location.reload()));
     } else if (reason === "key") {
-      this.#set("bad", icon("warn", 17), el("span", {}, t("The server requires a key.")), button(t("Settings"), act.settings));
+      this.#set("bad", icon("warn", 17), el("span", {}, t("The server requires a key.")), button(t("Sign in"), act.signIn));
     } else {
       this.#set("bad", icon("warn", 17), el("span", {}, reason), button(t("Try again"), act.take));
     }

@@ -30,7 +30,7 @@ class ChatPage:
 
     def save(self):
         """Saves the open dialog; its values are in effect afterwards."""
-        self.page.get_by_role("dialog").get_by_role("button", name="Save").click()
+        self.page.get_by_role("dialog").get_by_role("button", name="Save", exact=True).click()
         expect(self.page.locator("dialog")).to_have_count(0)
 
     def ask(self, text):

@@ -9,6 +9,7 @@ import { takeFiles, withFiles } from "../text/user_text.js";
 import { Attachments } from "./attachments.js";
 import { Budget } from "./budget.js";
 import { LimitNotice } from "./limit_notice.js";
+import { ModelPicker } from "./model_picker.js";
 
 const LONG_PASTE = 6000; // characters; a longer pasted text becomes a file
 
@@ -34,9 +35,9 @@ export class Composer {
     this.budget = new Budget((result) => this.#showCount(result));
     this.form = el("form", { class: "box", onsubmit: (event) => { event.preventDefault(); this.#go(); } },
       this.attachments.element, el("div", { class: "line" }, this.clip, this.file, this.text, this.button));
-    this.model = el("span", { class: "model" });
+    this.picker = new ModelPicker();
     this.tokens = el("span", { class: "tokens" });
-    byId("composer").append(this.notice.element, this.form, el("p", { class: "note" }, this.model, this.tokens));
+    byId("composer").append(this.notice.element, this.form, el("p", { class: "note" }, this.picker.element, this.tokens));
     this.text.addEventListener("input", () => this.#typed());
     this.text.addEventListener("keydown", (event) => this.#key(event));
     this.text.addEventListener("paste", (event) => this.#paste(event));
@@ -59,9 +60,9 @@ export class Composer {
     this.#showButton();
   }
 
-  setModel(model, ...name) {
-    this.budget.model = model;
-    this.model.replaceChildren(...name);
+  setModels(models) {
+    this.budget.model = models[0];
+    this.picker.setModels(models);
     this.budget.watch(this.message());
   }
 

@@ -1,7 +1,7 @@
 // Actions on an entry of the list: rename, pin, archive, delete, export and import.
 import * as api from "../api.js";
 import { titleOf } from "../format.js";
-import { askText } from "../dialogs/settings.js";
+import { askText } from "../dialogs/dialog.js";
 import { t } from "../strings.js";
 import { saveJson, saveMarkdown, saveSealed } from "./export.js";
 import { importFile } from "./import.js";
