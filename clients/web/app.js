@@ -5,10 +5,11 @@ import { Banner } from "./banner.js";
 import { Composer } from "./composer/composer.js";
 import { Conversation } from "./conversation.js";
 import { announce, byId, el } from "./dom.js";
-import { count, titleOf } from "./format.js";
+import { titleOf } from "./format.js";
 import { icon } from "./icons.js";
 import { listVerbs } from "./list/list_verbs.js";
 import { MemoryPanel } from "./memory.js";
+import { takeKeys } from "./keys.js";
 import { drawRing } from "./ring.js";
 import { dialogOpen } from "./dialogs/dialog.js";
 import { openHelp } from "./dialogs/help.js";
@@ -18,7 +19,8 @@ import { Sidebar } from "./list/sidebar.js";
 import { draft, load, save, theme } from "./store.js";
 import { copySources } from "./text/copy.js";
 import { Thread } from "./thread.js";
-import { t } from "./strings.js";
+import { t, translateStatic } from "./strings.js";
+import { loadFailed, welcome } from "./welcome.js";
 
 const WIDE = matchMedia("(min-width: 900px)");
 const LIST_INTERVAL_MS = 5_000; // while another conversation is running a turn
@@ -27,6 +29,7 @@ const LOOK_INTERVAL_MS = 10_000; // between two checks of the cache location
 
 const EMPTY = { messages: () => [], live: null, pending: null, turns: new Map(), busy: false };
 
+translateStatic();
 const banner = new Banner();
 let conversation = null;
 let model = null;
@@ -142,25 +145,8 @@ function showAll() {
   const blank = !conversation;
   byId("main").classList.toggle("blank", blank);
   const failed = conversation?.loadError;
-  if (blank) byId("thread").replaceChildren(welcome());
-  else if (failed && !conversation.items.length) byId("thread").replaceChildren(loadFailed(failed));
-}
-
-function welcome() {
-  const ideas = [t("Explain how a ring buffer works"), t("Write a haiku about memory"), t("What can you help me with?")];
-  return el("div", { class: "welcome" }, drawRing({ pinned: 8, memory_len: 92, first_live: 8, position: 71, messages: [
-    { begin: 8, end: 20, role: "user" }, { begin: 20, end: 41, role: "assistant" }, { begin: 41, end: 47, role: "user" }, { begin: 47, end: 71, role: "assistant" }] }),
-    el("h2", {}, t("What is on your mind?")),
-    el("p", {}, model ? t("{model} reads the newest {n} tokens of a conversation. Earlier messages are kept here.", { model: model.id, n: count(model.max_model_len) }) : t("Conversations are stored on the server and continue where you left off.")),
-    el("div", { class: "ideas" }, ...ideas.map((text) => el("button", { type: "button", onclick: () => composer.put(text) }, text))));
-}
-
-function loadFailed(error) {
-  const gone = error.status === 404;
-  return el("div", { class: "welcome" }, el("h2", {}, gone ? "Conversation not found" : t("Could not load this conversation")), el("p", {}, error.message),
-    el("div", { class: "ideas" }, gone
-      ? el("button", { type: "button", onclick: () => go("") }, t("Start a new conversation"))
-      : el("button", { type: "button", onclick: () => conversation.reconnect() }, t("Try again"))));
+  if (blank) byId("thread").replaceChildren(welcome(model, (text) => composer.put(text)));
+  else if (failed && !conversation.items.length) byId("thread").replaceChildren(loadFailed(failed, { create: () => go(""), reload: () => conversation.reconnect() }));
 }
 
 // ---- sending -------------------------------------------------------------------------------------------------------
@@ -338,26 +324,21 @@ function showMemory(shown) {
 }
 
 addEventListener("copy", copySources);
-addEventListener("keydown", (event) => {
-  if (dialogOpen()) return;
-  const mod = event.ctrlKey || event.metaKey;
-  const run = (work) => {
-    event.preventDefault();
-    work();
-  };
-  if (mod && !event.shiftKey && event.key.toLowerCase() === "k") {
-    run(() => {
-      showSidebar(true);
-      sidebar.search.focus();
-      sidebar.search.select();
-    });
-  } else if (mod && !event.shiftKey && event.key.toLowerCase() === "b") run(() => showSidebar(!sidebarShown()));
-  else if (mod && event.key === ".") run(() => showMemory(!memory.open));
-  else if (mod && event.shiftKey && event.key.toLowerCase() === "o") run(() => go(""));
-  else if (event.key === "Escape" && !WIDE.matches && sidebarShown()) run(() => showSidebar(false));
-  else if (event.key === "Escape" && !WIDE.matches && memory.open) run(() => showMemory(false));
-  else if (event.key === "Escape" && conversation?.busy) run(() => conversation.stop());
-  else if (event.key === "?" && !/^(INPUT|TEXTAREA)$/.test(document.activeElement.tagName)) run(openHelp);
+takeKeys({
+  dialogOpen, help: openHelp, create: () => go(""), toggleList: () => showSidebar(!sidebarShown()), toggleMemory: () => showMemory(!memory.open),
+  emptyBox: () => document.activeElement === composer.text && !composer.text.value,
+  search() {
+    showSidebar(true);
+    sidebar.search.focus();
+    sidebar.search.select();
+  },
+  escape() {
+    if (!WIDE.matches && sidebarShown()) showSidebar(false);
+    else if (!WIDE.matches && memory.open) showMemory(false);
+    else if (conversation?.busy) conversation.stop();
+    else return false;
+    return true;
+  },
 });
 
 // ---- startup -------------------------------------------------------------------------------------------------------

@@ -15,6 +15,12 @@ const fill = (text, values) => text.replace(/\{(\w+)\}/g, (mark, name) => String
 
 export const t = (text, values = {}) => fill(Object.hasOwn(table, text) ? table[text] : text, values);
 
+// Texts that the document contains from the start: data-t is the element's, data-t-label that of its label.
+export function translateStatic() {
+  for (const element of document.querySelectorAll("[data-t]")) element.textContent = t(element.dataset.t);
+  for (const element of document.querySelectorAll("[data-t-label]")) element.setAttribute("aria-label", t(element.dataset.tLabel));
+}
+
 // The text for a number; `values.n` is how it is shown.
 export function counted(number, one, other, values) {
   const own = Object.hasOwn(table, other) ? table[other] : [one, other];

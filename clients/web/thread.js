@@ -31,8 +31,12 @@ export class Thread {
     this.latest.prepend(icon("down", 16));
     this.latest.addEventListener("click", () => this.toBottom());
     this.scroller.addEventListener("scroll", () => this.#onScroll(), { passive: true });
-    new ResizeObserver(() => this.#follow && this.#jump()).observe(this.list);
-    new ResizeObserver(() => this.#follow && this.#jump()).observe(this.scroller);
+    const resized = new ResizeObserver(() => {
+      if (this.#follow) this.#jump();
+      this.#showLatest();
+    });
+    resized.observe(this.list);
+    resized.observe(this.scroller);
   }
 
   // Shows a conversation from its beginning; null for the empty page.
@@ -154,10 +158,19 @@ export class Thread {
     if (this.#follow) this.scroller.scrollTop = this.scroller.scrollHeight;
   }
 
-  #onScroll() {
+  get #atBottom() {
     const { scrollTop, scrollHeight, clientHeight } = this.scroller;
-    this.#follow = scrollHeight - scrollTop - clientHeight < NEAR_BOTTOM_PX;
-    this.latest.hidden = this.#follow;
+    return scrollHeight - scrollTop - clientHeight < NEAR_BOTTOM_PX;
+  }
+
+  #onScroll() {
+    this.#follow = this.#atBottom;
+    this.#showLatest();
+  }
+
+  // Only where there is something below.
+  #showLatest() {
+    this.latest.hidden = this.#follow || this.#atBottom;
   }
 
   #message(group, isLast, body = null, reasoning = null) {

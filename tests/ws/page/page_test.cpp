@@ -39,6 +39,7 @@ TEST(PageTest, PageIsServedWithoutAKeyAndNothingElse) {
   EXPECT_EQ(Get(service, "/page/text/markdown.js").content_type, "text/javascript; charset=utf-8");
   EXPECT_EQ(Get(service, "/page/page.css").content_type, "text/css; charset=utf-8");
   EXPECT_EQ(Get(service, "/page/favicon.svg").content_type, "image/svg+xml");
+  EXPECT_EQ(Get(service, "/page/manifest.webmanifest").content_type, "application/manifest+json");
   for (const char* path :
        {"/page/", "/page/index.html", "/page/text/", "/page/markdown.js", "/page/../etc/passwd", "/index.html"}) {
     EXPECT_EQ(Get(service, path).status, 404) << path;
