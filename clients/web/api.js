@@ -11,14 +11,14 @@ export class ApiError extends Error {
   }
 }
 
-async function request(method, path, { body, type, keepalive = false } = {}) {
+async function request(method, path, { body, type, keepalive = false, signal } = {}) {
   const headers = {};
   const key = apiKey.load();
   if (key) headers.Authorization = `Bearer ${key}`;
   if (body !== undefined) headers["Content-Type"] = type || "application/json";
   let response;
   try {
-    response = await fetch(path, { method, headers, body: body === undefined || type ? body : JSON.stringify(body), cache: "no-store", keepalive });
+    response = await fetch(path, { method, headers, body: body === undefined || type ? body : JSON.stringify(body), cache: "no-store", keepalive, signal });
   } catch {
     throw new ApiError(0);
   }
@@ -99,6 +99,19 @@ async function rawItems(path) {
 const allItems = async (path) => wholeItems(await rawItems(path));
 export const getRawItems = (id) => rawItems(`${one(id)}/items`);
 export const getItems = (id) => allItems(`${one(id)}/items`);
+export const cancelResponse = (id) => json("POST", `/v1/responses/${encodeURIComponent(id)}/cancel`);
+// Calls `hear` for each event of an answer from its beginning, until it ends.
+export async function streamResponse(id, hear, signal) {
+  const response = await request("GET", `/v1/responses/${encodeURIComponent(id)}?stream=true`, { signal });
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  for (let text = ""; ; ) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    const lines = (text + value).split("\n");
+    text = lines.pop();
+    for (const line of lines) if (line.startsWith("data: {")) hear(JSON.parse(line.slice(6)));
+  }
+}
 export const getResponse = (id) => json("GET", `/v1/responses/${encodeURIComponent(id)}`);
 // The input items of an answer, running or finished. While it runs, no other list contains its question.
 export const getInputItems = (response) => allItems(`/v1/responses/${encodeURIComponent(response)}/input_items`);

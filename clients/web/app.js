@@ -177,8 +177,6 @@ async function send(text, sent, { truncated = false } = {}) {
     conversation.send(text, { ...requestOptions(conversation.items.length === 0), ...cut });
     sent();
     thread.toBottom();
-    // Typing here shows that the user wants the conversation on this page.
-    if (conversation.connection.reason === "taken") conversation.reconnect();
     return;
   }
   if (creating) return;

@@ -14,11 +14,11 @@ export class Banner {
     clearInterval(this.#countdown);
     const { state, reason } = connection ?? { state: "open" };
     const again = state === "connecting" && this.#bar.classList.contains("lost");
-    if (state === "open" || reason === "deleted" || (state === "connecting" && !again)) return this.#set("");
+    if (state === "open" || (state === "connecting" && !again)) return this.#set("");
     if (again) return this.#set("lost", el("span", {}, t("Reconnecting …")));
     if (state === "waiting") return this.#wait(connection, act);
-    if (reason === "taken") {
-      this.#set("lost", el("span", {}, t("This conversation is open in another window.")), button(t("Use it here"), act.take));
+    if (reason === "deleted") {
+      this.#set("lost", el("span", {}, t("This conversation was deleted.")));
     } else if (reason === "diverged") {
       this.#set("lost", el("span", {}, t("This conversation has changed on the server.")), button(t("Reload"), () => location.reload()));
     } else if (reason === "key") {

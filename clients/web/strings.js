@@ -1,4 +1,4 @@
-// The page's texts in the reader's language. The English text is the key: t("Retrying in {n} s", {n: 3}). A table of
+// The page's texts in the reader's language. The English text is the key: t("Remove {name}", { name }). A table of
 // strings/ has a translation for each key; a counted text has a list [one, other], or one text where a language has one form.
 import { load } from "./store.js";
 
