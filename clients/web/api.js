@@ -33,6 +33,8 @@ const one = (id) => `/v1/conversations/${encodeURIComponent(id)}`;
 // The served model comes first.
 export const getModels = async () => (await json("GET", "/v1/models")).data;
 export const getModel = async () => (await getModels())[0];
+// An answer outside every conversation; nothing is stored.
+export const ask = (input, options) => json("POST", "/v1/responses", { body: { input, store: false, ...options } });
 // Tokens of a first message with this text.
 export const countTokens = async (input, instructions) =>
   (await json("POST", "/v1/responses/input_tokens", { body: { input, ...(instructions && { instructions }) } })).input_tokens;

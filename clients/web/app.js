@@ -8,6 +8,7 @@ import { announce, byId, el } from "./dom.js";
 import { titleOf } from "./format.js";
 import { icon } from "./icons.js";
 import { listVerbs } from "./list/list_verbs.js";
+import { titlesByModel } from "./list/titles.js";
 import { MemoryPanel } from "./memory.js";
 import { takeKeys } from "./keys.js";
 import { drawRing } from "./ring.js";
@@ -35,6 +36,7 @@ let conversation = null;
 let model = null;
 let creating = false;
 let looking = 0;
+let unnamed = ""; // id of a conversation that was created here and has no answer yet
 
 const sidebar = new Sidebar({
   create: () => go(""),
@@ -111,6 +113,7 @@ function onChange(what) {
   if (what === "end") {
     thread.settle();
     sidebar.refresh().catch(() => {});
+    nameNew();
   }
   if (what === "live") {
     announce(t("The answer has started."));
@@ -119,6 +122,13 @@ function onChange(what) {
   if (what === "state") thread.showState();
   if (what === "text") lazily();
   else showAll();
+}
+
+// The conversation that this page has created is named after its first answer.
+function nameNew() {
+  if (unnamed !== conversation.id || !conversation.items.some(({ role }) => role === "assistant")) return;
+  unnamed = "";
+  if (titlesByModel(model)) verbs.nameByModel(conversation.id, conversation.items);
 }
 
 // The parts around a growing answer are not updated for every token.
@@ -184,6 +194,7 @@ async function send(text, sent, { truncated = false } = {}) {
   try {
     const made = await api.createConversation({ title: titleOf(text) });
     sidebar.put(made);
+    unnamed = made.id;
     draft.save(made.id, composer.text.value); // until the question is saved under the conversation's id
     sent();
     history.replaceState(null, "", `#/${made.id}`);
@@ -281,7 +292,7 @@ async function settings() {
   if (dialogOpen()) return;
   const open = conversation;
   const instructions = open && (load(`instructions.next.${open.id}`)?.text ?? open.info?.ringside.instructions);
-  const changed = await openSettings(model?.defaults, open && {
+  const changed = await openSettings(model, open && {
     instructions: instructions ?? "",
     apply: (text) => save(`instructions.next.${open.id}`, { text }),
   });

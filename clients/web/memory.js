@@ -70,7 +70,7 @@ export class MemoryPanel {
     if (this.tier === cache && this.tiers.firstChild) return;
     this.tier = cache;
     this.tiers.replaceChildren(...TIERS.map(([, label], i) => el("li", { class: i === at ? "here" : null, "aria-current": i === at && "true" }, label)));
-    this.tierNote.textContent = at < 0 ? "Not cached: the next turn reads the conversation again." : t("The cache is {where}.", { where: TIERS[at][2] });
+    this.tierNote.textContent = at < 0 ? t("Not cached: the next turn reads the conversation again.") : t("The cache is {where}.", { where: TIERS[at][2] });
   }
 
   #showTurns(memory) {

@@ -23,7 +23,7 @@ export class Reasoning {
     const shown = text.startsWith(this.#text) ? this.#text.length : 0;
     if (text.length > shown) this.body.append(text.slice(shown));
     this.#text = text;
-    const label = live ? "Thinking…" : ms ? t("Thought for {time}", { time: seconds(ms) }) : t("Thoughts");
+    const label = live ? t("Thinking…") : ms ? t("Thought for {time}", { time: seconds(ms) }) : t("Thoughts");
     if (this.summary.textContent !== label) this.summary.textContent = label;
     if (!this.#touched && this.element.open !== open) this.element.open = open;
   }

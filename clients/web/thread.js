@@ -244,7 +244,7 @@ export class Thread {
       detached: t("The answer was paused because no client was connected."),
       repetition: t("The answer repeated itself, so it was stopped."),
       turn_timeout: t("The answer took longer than the server allows."),
-    }[turn?.incomplete_reason] ?? (turn?.status === "cancelled" ? "You stopped this answer." : t("This answer was cut short.")));
+    }[turn?.incomplete_reason] ?? (turn?.status === "cancelled" ? t("You stopped this answer.") : t("This answer was cut short.")));
     return el("p", { class: "cut" }, why, isLast
       ? el("button", { type: "button", class: "button small", onclick: () => this.act.proceed() }, icon("forward", 15), t("Continue")) : null);
   }
@@ -293,7 +293,7 @@ export class Thread {
     return el("div", { class: "failed", role: "alert" }, icon("warn"), el("p", {}, tooLong ? t("This message has more tokens than the model reads at once.") : error.message),
       el("div", { class: "buttons" }, tooLong ? null
         : el("button", { type: "button", class: "button small", onclick: () => this.act.retry() }, icon("again", 15), t("Try again")),
-        el("button", { type: "button", class: "button small plain", onclick: () => this.act.dismiss() }, text === null ? "Dismiss" : t("Edit"))));
+        el("button", { type: "button", class: "button small plain", onclick: () => this.act.dismiss() }, text === null ? t("Dismiss") : t("Edit"))));
   }
 
   #edit(group) {

@@ -28,6 +28,9 @@ class ChatPage:
     def prefer(self, **preferences):
         self.page.evaluate("(text) => localStorage.setItem('ringside.preferences', text)", json.dumps(preferences))
 
+    def prefer_titles(self, by_model):
+        self.page.evaluate("(on) => localStorage.setItem('ringside.titles', JSON.stringify(on))", by_model)
+
     def save(self):
         """Saves the open dialog; its values are in effect afterwards."""
         self.page.get_by_role("dialog").get_by_role("button", name="Save", exact=True).click()

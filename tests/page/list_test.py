@@ -222,3 +222,61 @@ def test_unreadable_files_are_refused(server, tab, content):
     page = tab(server)
     page.page.locator("#sidebar input[type=file]").set_input_files({"name": "file.json", "mimeType": "", "buffer": content})
     expect(page.banner).to_contain_text("file.json has no conversations that this page can read.")
+
+
+def test_messages_are_searched(start, tab):
+    page = tab(start())
+    page.make(("user", "Where is it?"), ("assistant", "The zebra55 is <b>behind</b> the house."), title="Animals")
+    page.make(("user", "zebra55 again"), title="The zebra55 title")
+    page.make(("user", "Nothing here"), title="Other")
+    page.page.reload()
+    search = page.page.get_by_role("searchbox")
+    search.fill("ZEBRA55")
+    matches = page.page.locator("#sidebar .matches .entry")
+    expect(matches).to_have_count(1)
+    expect(matches).to_contain_text("Animals")
+    expect(matches.locator(".snippet")).to_have_text("The zebra55 is <b>behind</b> the house.")
+    expect(matches.locator("mark")).to_have_text("zebra55")
+    # A match in the title is shown once.
+    expect(page.entries).to_have_count(2)
+    matches.locator("a").click()
+    expect(page.answers).to_have_count(1)
+    search.fill("zebra56")
+    expect(page.page.locator("#sidebar .none")).to_have_text("Nothing found.")
+    # A changed conversation is read again.
+    page.call("POST", f"/v1/conversations/{page.id()}/items", {"items": [{"role": "user", "content": "zebra56"}]})
+    page.page.reload()
+    search.fill("zebra56")
+    expect(matches).to_have_count(1)
+    search.press("Escape")
+    expect(page.entries).to_have_count(3)
+
+
+def test_model_names_new_conversations(server, tab):
+    page = tab(server)
+    asked = []
+
+    def answer(route):
+        asked.append(route.request.post_data_json)
+        item = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [{"type": "output_text", "text": '**"A Title of the Model."**\nmore'}]}
+        route.fulfill(json={"output": [item]})
+
+    page.page.route("**/v1/responses", answer)
+    page.prefer_titles(True)
+    page.ask_and_wait("First words of it")
+    page.ask_and_wait("Second")
+    expect(page.entries.filter(has_text="A Title of the Model")).to_have_count(1)
+    expect(page.page.locator("#top .title")).to_have_text("A Title of the Model")
+    [request] = asked
+    assert request["store"] is False and "user: First words of it" in request["input"]
+    assert page.call("GET", f"/v1/conversations/{page.id()}")["metadata"]["title"] == "A Title of the Model"
+    page.page.unroute_all(behavior="wait")
+
+
+def test_unusable_titles_are_dropped(server, tab):
+    page = tab(server)
+    cleaned = page.page.evaluate("""async (texts) => {
+      const { cleanTitle } = await import("/page/list/titles.js");
+      return texts.map(cleanTitle);
+    }""", ["\n # Ring buffers\n", "Title: “Soup”", "", "ab", "x" * 200, "旅行计划"])
+    assert cleaned == ["Ring buffers", "Soup", "", "", "", "旅行计划"]

@@ -1,6 +1,7 @@
 // The settings: preferences of this browser, the system prompt of the open conversation, and the key.
 import { el } from "../dom.js";
 import { apiKey, load, save } from "../store.js";
+import { titlesByModel } from "../list/titles.js";
 import { LANGUAGES, language, t } from "../strings.js";
 import { show } from "./dialog.js";
 import { presetRow } from "./presets.js";
@@ -17,16 +18,18 @@ export function requestFields(first) {
   return fields;
 }
 
-// The settings, with the server's defaults as placeholders. `current`: {instructions, apply(text)} of the open
+// The settings, with the defaults of the served model as placeholders. `current`: {instructions, apply(text)} of the open
 // conversation, or null. Resolves to true if the key has changed.
-export async function openSettings(defaults, current) {
+export async function openSettings(model, current) {
   const stored = preferences();
   const prompt = el("textarea", { id: "set-instructions", rows: "5", placeholder: t("You are a helpful assistant."), "data-first": true });
   prompt.value = current ? current.instructions : stored.instructions || "";
-  const sampling = samplingForm(stored, defaults);
+  const sampling = samplingForm(stored, model?.defaults);
   const { key, remember, row: keyRow } = keyFields();
   key.value = apiKey.load();
   key.removeAttribute("data-first");
+  const titles = el("input", { type: "checkbox", id: "set-titles" });
+  titles.checked = titlesByModel(model);
   const tongue = el("select", { id: "set-language" }, ...Object.entries(LANGUAGES).map(([value, name]) => el("option", { value, lang: value }, name)));
   tongue.value = language;
   const content = el("form", { class: "form", onsubmit: (event) => { event.preventDefault(); event.target.closest("dialog").close("yes"); } },
@@ -35,6 +38,7 @@ export async function openSettings(defaults, current) {
         ? t("Takes effect with the next message. A change makes the model read the conversation again.")
         : t("For new conversations. It always stays in the model's memory."))),
     ...sampling.rows, keyRow,
+    el("label", { class: "choice", for: "set-titles" }, titles, t("The model names new conversations")),
     el("div", { class: "field narrow" }, el("label", { for: "set-language" }, t("Language")), tongue));
   const answer = await show(t("Settings"), content, { className: "settings", actions: [{ label: t("Cancel"), value: "" }, { label: t("Save"), value: "yes", kind: "primary" }] });
   if (answer !== "yes") return false;
@@ -46,6 +50,7 @@ export async function openSettings(defaults, current) {
   if (current && text !== current.instructions) current.apply(text);
   const changed = key.value.trim() !== apiKey.load();
   if (changed || remember.checked !== apiKey.remembered()) apiKey.save(key.value.trim(), remember.checked);
+  if (titles.checked !== titlesByModel(model)) save("titles", titles.checked);
   if (tongue.value !== language) {
     save("language", tongue.value);
     location.reload();

@@ -6,6 +6,7 @@ import { t } from "../strings.js";
 import { saveJson, saveMarkdown, saveSealed } from "./export.js";
 import { importFile } from "./import.js";
 import { removal } from "./removal.js";
+import { titleByModel } from "./titles.js";
 
 // `onFailure(error)`, `go(id)`, `onRenamed(conversation)`, `isOpen(id)`.
 export function listVerbs(sidebar, act) {
@@ -32,9 +33,25 @@ export function listVerbs(sidebar, act) {
     if (title) onRenamed(await change(entry, { title: titleOf(title) }));
   }
 
+  // Names a new conversation in the background, unless it was renamed meanwhile.
+  async function nameByModel(id, items) {
+    const known = sidebar.conversations.get(id);
+    const before = known?.metadata.title;
+    try {
+      const title = await titleByModel(items);
+      const now = sidebar.conversations.get(id);
+      if (!title || !now || now.metadata.title !== before) return;
+      const named = await api.setMetadata(id, { ...now.metadata, title });
+      sidebar.put(named);
+      onRenamed(named);
+    } catch {
+      // The first words of the question remain the title.
+    }
+  }
+
   const removed = removal(sidebar, act);
   return {
-    rename: guarded(rename), remove: removed.remove, finishRemovals: removed.finishOld,
+    rename: guarded(rename), nameByModel, remove: removed.remove, finishRemovals: removed.finishOld,
     pin: guarded((entry) => change(entry, { pinned: entry.pinned ? "" : "1" })),
     archive: guarded((entry) => change(entry, { archived: entry.archived ? "" : "1" })),
     saveSealed: guarded(saveSealed), saveMarkdown: guarded(saveMarkdown), saveJson: guarded(saveJson),

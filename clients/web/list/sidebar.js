@@ -4,7 +4,11 @@ import { laterUsed, rootOf } from "./branches.js";
 import { byId, el } from "../dom.js";
 import { count, period } from "../format.js";
 import { icon } from "../icons.js";
+import { TextSearch } from "./text_search.js";
 import { t } from "../strings.js";
+
+const SHORTEST_QUERY = 3;
+const SEARCH_PAUSE_MS = 300;
 
 export class Sidebar {
   conversations = new Map(); // id -> conversation object, with its `order` of creation
@@ -18,6 +22,10 @@ export class Sidebar {
   #learned = null;
   #menu = null;
   #archiveOpen = false;
+  #texts = new TextSearch();
+  #found = []; // {entry, snippet}: matches in messages
+  #searching = false;
+  #searchTimer = 0;
 
   // `act`: open(id), create(), importFile(file), settings(), help(), theme(), toggle(), and the verbs of
   // list_verbs.js with an entry.
@@ -26,7 +34,9 @@ export class Sidebar {
     this.search = el("input", { type: "search", id: "search", placeholder: t("Search"), "aria-label": t("Search conversations"), autocomplete: "off", spellcheck: "false" });
     this.search.addEventListener("input", () => {
       this.#query = this.search.value.trim().toLowerCase();
+      this.#found = [];
       this.render();
+      this.#searchTexts();
     });
     this.search.addEventListener("keydown", (event) => this.#searchKey(event));
     this.list = el("div", { class: "list" });
@@ -162,11 +172,41 @@ export class Sidebar {
     this.list.replaceChildren(...groups.map(({ name, rows }, i) =>
       el("section", { "aria-labelledby": `period-${i}` }, el("h2", { id: `period-${i}` }, name), el("ul", {}, ...rows))));
     if (archived.length) this.list.append(this.#archive(archived));
-    if (!found.length && this.loaded) {
-      this.list.append(el("p", { class: "none" }, this.#query ? "No matching titles." : t("Your conversations will appear here.")));
+    if (this.#query) this.list.append(...this.#matches(found));
+    if (!found.length && !this.#found.length && !this.#searching && this.loaded) {
+      this.list.append(el("p", { class: "none" }, this.#query ? t("Nothing found.") : t("Your conversations will appear here.")));
     }
     this.list.scrollTop = top;
     if (focused) this.list.querySelector(`[data-id="${CSS.escape(focused)}"] a`)?.focus({ preventScroll: true });
+  }
+
+  // Searches the messages, a moment after the last letter.
+  #searchTexts() {
+    clearTimeout(this.#searchTimer);
+    this.#texts.stop();
+    this.#searching = this.#query.length >= SHORTEST_QUERY;
+    if (!this.#searching) return;
+    this.#searchTimer = setTimeout(async () => {
+      const finished = await this.#texts.run(this.entries(), this.#query, (match) => {
+        this.#found.push(match);
+        this.render();
+      });
+      if (!finished) return;
+      this.#searching = false;
+      this.render();
+    }, SEARCH_PAUSE_MS);
+  }
+
+  // The conversations whose messages match, without those whose titles do.
+  #matches(titled) {
+    const shown = new Set(titled.map(({ id }) => id));
+    const rows = this.#found.filter(({ entry }) => !shown.has(entry.id)).map(({ entry, snippet }) => {
+      const row = this.#row(entry);
+      row.querySelector("a").append(el("span", { class: "snippet" }, snippet.before, el("mark", {}, snippet.match), snippet.after));
+      return row;
+    });
+    if (!rows.length) return this.#searching ? [el("p", { class: "none", role: "status" }, t("Searching the messages …"))] : [];
+    return [el("section", { "aria-labelledby": "in-messages" }, el("h2", { id: "in-messages" }, t("In messages")), el("ul", { class: "matches" }, ...rows))];
   }
 
   // Open while a search looks into it.
@@ -228,6 +268,8 @@ export class Sidebar {
     if (event.key === "Escape" && this.search.value) {
       event.stopPropagation();
       this.search.value = this.#query = "";
+      this.#found = [];
+      this.#texts.stop();
       this.render();
     } else if (event.key === "ArrowDown" && first) {
       event.preventDefault();

@@ -144,7 +144,7 @@ function list(lines, depth) {
     const task = /^\[([ xX])\][ \t]+/.exec(group[0]);
     if (task) group[0] = group[0].slice(task[0].length);
     const item = el("li", { class: task && "task" });
-    if (task) item.append(el("span", { class: task[1] === " " ? "tick" : "tick ticked", role: "img", "aria-label": task[1] === " " ? "to do" : t("done") },
+    if (task) item.append(el("span", { class: task[1] === " " ? "tick" : "tick ticked", role: "img", "aria-label": task[1] === " " ? t("to do") : t("done") },
       task[1] === " " ? null : icon("check", 11)));
     for (const block of scan(group.join("\n"), depth + 1)) item.append(render(block.lines, depth + 1, !loose));
     return item;
