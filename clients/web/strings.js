@@ -2,7 +2,7 @@
 // strings/ has a translation for each key; a counted text has a list [one, other], or one text where a language has one form.
 import { load } from "./store.js";
 
-export const LANGUAGES = { en: "English" };
+export const LANGUAGES = { en: "English", de: "Deutsch", es: "Español", zh: "中文" };
 
 const wanted = [load("language"), ...(navigator.languages ?? [])].map((name) => String(name ?? "").slice(0, 2).toLowerCase());
 export const language = wanted.find((name) => Object.hasOwn(LANGUAGES, name)) ?? "en";
