@@ -263,6 +263,12 @@ export class Conversation {
     this.memory = memory;
     this.turns = new Map();
     for (const turn of memory.turns) this.#addTurn(turn);
+    // A question that was sent from here gets its id from the message before its answer.
+    const { messages } = memory;
+    messages.forEach(({ id }, at) => {
+      const asked = this.items[this.items.findIndex((item) => item.id === id) - 1];
+      if (asked?.id.startsWith("asked-") && messages[at - 1]?.role === "user") asked.id = messages[at - 1].id;
+    });
   }
 
   #addTurn(turn) {

@@ -123,11 +123,12 @@ export class Thread {
   // Marks the message from which on the model sees the conversation.
   #markView() {
     const first = firstInView(this.#conversation.memory);
-    const group = first && this.#conversation.messages().find(({ ids }) => ids.includes(first));
-    const message = group && group.start > 0 ? this.list.querySelector(`[data-start="${group.start}"]`) : null;
+    const group = first && this.#conversation.messages().find(({ ids }) => ids.includes(first.id));
+    const message = group && (first.cut || group.start > 0) ? this.list.querySelector(`[data-start="${group.start}"]`) : null;
     const mark = this.list.querySelector(".view-mark");
-    if (!message) mark?.remove();
-    else if (mark?.nextElementSibling !== message) message.before(mark ?? viewMark());
+    if (message && mark?.nextElementSibling === message && mark.dataset.cut === String(first.cut)) return;
+    mark?.remove();
+    message?.before(viewMark(first.cut));
   }
 
   refreshStats() {
@@ -155,7 +156,9 @@ export class Thread {
   }
 
   #jump() {
-    if (this.#follow) this.scroller.scrollTop = this.scroller.scrollHeight;
+    // A greeting is read from its beginning.
+    const greeting = this.list.firstElementChild?.matches(".welcome");
+    if (this.#follow) this.scroller.scrollTop = greeting ? 0 : this.scroller.scrollHeight;
   }
 
   get #atBottom() {

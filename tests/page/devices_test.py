@@ -112,24 +112,12 @@ def test_small_model_is_introduced_as_one(server, tab):
     assert sizes == [[0.135, 4, 20, None, None, 1.5], True, False]
 
 
-def test_page_is_small(server):
-    """All files of the page together, as a browser loads them: one language besides English at most."""
-    index = server.get("/")[1]
-    paths = set(re.findall(r'"(/page/[^"]+)"', index if isinstance(index, str) else index.decode()))
-    seen, total = set(), 0
-    while paths:
-        path = paths.pop()
-        seen.add(path)
-        text = server.get(path)[1]
-        text = text if isinstance(text, str) else text.decode()
-        total += len(text.encode())
-        folder = path.rsplit("/", 1)[0]
-        for name in re.findall(r'from "(\.[^"]+)"', text):
-            parts = folder.split("/")
-            for step in name.split("/"):
-                if step == "..":
-                    parts.pop()
-                elif step != ".":
-                    parts.append(step)
-            paths |= {"/".join(parts)} - seen
-    assert "/page/text/tex_parser.js" in seen and total < 300_000
+def test_page_is_small(server, tab):
+    """Everything that a browser loads for the page, with the table of a language."""
+    page = tab(server, locale="de-DE")
+    expect(page.page.get_by_role("heading", name="Womit kann ich helfen?")).to_be_visible()
+    sizes = page.page.evaluate("""() => Object.fromEntries([...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")]
+      .filter(({ name }) => !name.includes("/v1/")).map(({ name, decodedBodySize }) => [new URL(name).pathname, decodedBodySize]))""")
+    assert {"/", "/page/page.css", "/page/strings/de.js", "/page/text/tex_parser.js"} <= set(sizes)
+    assert all(path == "/" or path.startswith("/page/") for path in sizes)
+    assert sum(sizes.values()) < 300_000

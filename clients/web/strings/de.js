@@ -152,6 +152,7 @@ export default {
   "The long text was attached as a file.": "Der lange Text wurde als Datei angehängt.",
   "The message exceeds the server's limit.": "Die Nachricht überschreitet die Grenze des Servers.",
   "The model names new conversations": "Das Modell benennt neue Unterhaltungen",
+  "The model sees only the end of this message, and the later ones.": "Das Modell sieht nur das Ende dieser Nachricht und die späteren.",
   "The model sees the conversation from here on.": "Das Modell sieht die Unterhaltung ab hier.",
   "The model was still thinking.": "Das Modell dachte noch nach.",
   "The original stays: you can switch between the versions.": "Das Original bleibt: Zwischen den Fassungen kann man wechseln.",

@@ -152,6 +152,7 @@ export default {
   "The long text was attached as a file.": "El texto largo se adjuntó como archivo.",
   "The message exceeds the server's limit.": "El mensaje supera el límite del servidor.",
   "The model names new conversations": "El modelo titula las conversaciones nuevas",
+  "The model sees only the end of this message, and the later ones.": "El modelo solo ve el final de este mensaje y los posteriores.",
   "The model sees the conversation from here on.": "El modelo ve la conversación desde aquí.",
   "The model was still thinking.": "El modelo aún estaba pensando.",
   "The original stays: you can switch between the versions.": "El original se conserva: puedes cambiar entre las versiones.",

@@ -152,6 +152,7 @@ export default {
   "The long text was attached as a file.": "长文本已作为文件添加。",
   "The message exceeds the server's limit.": "消息超过了服务器的限制。",
   "The model names new conversations": "由模型为新对话命名",
+  "The model sees only the end of this message, and the later ones.": "模型只能看到这条消息的结尾以及之后的内容。",
   "The model sees the conversation from here on.": "模型从这里开始能看到对话。",
   "The model was still thinking.": "模型仍在思考。",
   "The original stays: you can switch between the versions.": "原消息会保留：可以在版本之间切换。",
