@@ -1,23 +1,24 @@
 // The server over HTTP: conversations and models. Every failure is an ApiError with the server's message.
 import { apiKey } from "./store.js";
+import { t } from "./strings.js";
 
 export class ApiError extends Error {
   constructor(status, error = {}, retryAfterMs = 0) {
-    super(error.message || (status ? `The server answered ${status}.` : "The server cannot be reached."));
+    super(error.message || (status ? t("The server answered {status}.", { status }) : t("The server cannot be reached.")));
     this.status = status; // 0: no response
     this.code = error.code || "";
     this.retryAfterMs = error.retry_after_ms || retryAfterMs;
   }
 }
 
-async function request(method, path, { body, type } = {}) {
+async function request(method, path, { body, type, keepalive = false, signal } = {}) {
   const headers = {};
   const key = apiKey.load();
   if (key) headers.Authorization = `Bearer ${key}`;
   if (body !== undefined) headers["Content-Type"] = type || "application/json";
   let response;
   try {
-    response = await fetch(path, { method, headers, body: body === undefined || type ? body : JSON.stringify(body), cache: "no-store" });
+    response = await fetch(path, { method, headers, body: body === undefined || type ? body : JSON.stringify(body), cache: "no-store", keepalive, signal });
   } catch {
     throw new ApiError(0);
   }
@@ -29,11 +30,21 @@ async function request(method, path, { body, type } = {}) {
 const json = async (method, path, options) => (await request(method, path, options)).json();
 const one = (id) => `/v1/conversations/${encodeURIComponent(id)}`;
 
-export const getModel = async () => (await json("GET", "/v1/models")).data[0];
+// The served model comes first.
+export const getModels = async () => (await json("GET", "/v1/models")).data;
+export const getModel = async () => (await getModels())[0];
+// An answer outside every conversation; nothing is stored.
+export const ask = (input, options) => json("POST", "/v1/responses", { body: { input, store: false, ...options } });
+// Tokens of a first message with this text.
+export const countTokens = async (input, instructions) =>
+  (await json("POST", "/v1/responses/input_tokens", { body: { input, ...(instructions && { instructions }) } })).input_tokens;
 export const getConversation = (id) => json("GET", one(id));
-export const createConversation = (metadata) => json("POST", "/v1/conversations", { body: { metadata } });
+export const createConversation = (metadata, items) => json("POST", "/v1/conversations", { body: { metadata, ...(items && { items }) } });
+export const addItems = (id, items) => json("POST", `${one(id)}/items`, { body: { items } });
 export const setMetadata = (id, metadata) => json("POST", one(id), { body: { metadata } });
 export const deleteConversation = (id) => json("DELETE", one(id));
+// Survives the end of the page.
+export const deleteSoon = (id) => request("DELETE", one(id), { keepalive: true }).catch(() => {});
 export const getMemory = (id) => json("GET", `${one(id)}/memory`);
 export const exportConversation = async (id) => (await request("GET", `${one(id)}/export`)).blob();
 export const importConversation = (bytes) =>
@@ -50,10 +61,10 @@ async function* pages(path) {
 }
 export const listConversations = () => pages("/v1/conversations?limit=100");
 export const CALL_END = "\n````";
-// Display text of an item. A tool call is shown as a code block, left open while the call is incomplete; a tool result
-// is shown verbatim.
+// Display text of an item. A tool call is a fenced block "call NAME" (text/code.js), left open while the call is
+// incomplete; a tool result is shown verbatim.
 export function textOf(item) {
-  if (item.type === "function_call") return "````json\n" + `${item.name} ${item.arguments}` + (item.status === "in_progress" ? "" : CALL_END);
+  if (item.type === "function_call") return `\`\`\`\`call ${item.name}\n${item.arguments}` + (item.status === "in_progress" ? "" : CALL_END);
   if (item.type === "function_call_output") return typeof item.output === "string" ? item.output : JSON.stringify(item.output);
   return (item.content ?? []).map((part) => part.text || "").join("");
 }
@@ -66,7 +77,9 @@ export const wholeId = (id) => id.replace(/^fc_(.*)_\d+$/, "msg_$1").replace(/^r
 // `callsAt` of its text.
 export function wholeItems(items) {
   const whole = [];
+  const names = new Map(); // of the tools, by the ids of their calls
   for (const item of items) {
+    if (item.type === "function_call") names.set(item.call_id, item.name);
     const call = item.type === "function_call";
     const reasoning = reasoningOf(item);
     const id = call || reasoning ? wholeId(item.id) : item.id;
@@ -74,18 +87,33 @@ export function wholeItems(items) {
     const text = item.type === "reasoning" ? "" : textOf(item);
     const complete = item.status !== "incomplete";
     const last = whole.at(-1);
-    if (last?.id !== id) whole.push({ id, role, text, reasoning, complete, callsAt: call ? 0 : undefined });
+    if (last?.id !== id) whole.push({ id, role, text, reasoning, complete, callsAt: call ? 0 : undefined, tool: names.get(item.call_id) });
     else if (call) Object.assign(last, { callsAt: last.callsAt ?? last.text.length, text: (last.text && last.text + "\n\n") + text, complete });
     else Object.assign(last, { text: last.text + text, complete });
   }
   return whole;
 }
-async function allItems(path) {
+async function rawItems(path) {
   const items = [];
   for await (const page of pages(`${path}?order=asc&limit=100`)) items.push(...page);
-  return wholeItems(items);
+  return items;
 }
+const allItems = async (path) => wholeItems(await rawItems(path));
+export const getRawItems = (id) => rawItems(`${one(id)}/items`);
 export const getItems = (id) => allItems(`${one(id)}/items`);
+export const cancelResponse = (id) => json("POST", `/v1/responses/${encodeURIComponent(id)}/cancel`);
+// Calls `hear` for each event of an answer from its beginning, until it ends.
+export async function streamResponse(id, hear, signal) {
+  const response = await request("GET", `/v1/responses/${encodeURIComponent(id)}?stream=true`, { signal });
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  for (let text = ""; ; ) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    const lines = (text + value).split("\n");
+    text = lines.pop();
+    for (const line of lines) if (line.startsWith("data: {")) hear(JSON.parse(line.slice(6)));
+  }
+}
 export const getResponse = (id) => json("GET", `/v1/responses/${encodeURIComponent(id)}`);
 // The input items of an answer, running or finished. While it runs, no other list contains its question.
 export const getInputItems = (response) => allItems(`/v1/responses/${encodeURIComponent(response)}/input_items`);

@@ -1,19 +1,27 @@
 // Entry point of the page: creates its parts, follows the address, and connects the parts' events.
 import * as api from "./api.js";
-import { rootOf, siblingsOf } from "./branches.js";
+import { rootOf, siblingsOf } from "./list/branches.js";
 import { Banner } from "./banner.js";
-import { Composer } from "./composer.js";
+import { Composer } from "./composer/composer.js";
 import { Conversation } from "./conversation.js";
 import { announce, byId, el } from "./dom.js";
 import { titleOf } from "./format.js";
 import { icon } from "./icons.js";
-import { listVerbs } from "./list_verbs.js";
+import { listVerbs } from "./list/list_verbs.js";
+import { titlesByModel } from "./list/titles.js";
 import { MemoryPanel } from "./memory.js";
+import { takeKeys } from "./keys.js";
 import { drawRing } from "./ring.js";
-import { dialogOpen, openHelp, openSettings, requestFields } from "./settings.js";
-import { Sidebar } from "./sidebar.js";
+import { dialogOpen } from "./dialogs/dialog.js";
+import { openHelp } from "./dialogs/help.js";
+import { openSettings, preferences, requestFields } from "./dialogs/settings.js";
+import { signIn } from "./dialogs/sign_in.js";
+import { Sidebar } from "./list/sidebar.js";
 import { draft, load, save, theme } from "./store.js";
+import { copySources } from "./text/copy.js";
 import { Thread } from "./thread.js";
+import { t, translateStatic } from "./strings.js";
+import { loadFailed, welcome } from "./welcome.js";
 
 const WIDE = matchMedia("(min-width: 900px)");
 const LIST_INTERVAL_MS = 5_000; // while another conversation is running a turn
@@ -22,17 +30,22 @@ const LOOK_INTERVAL_MS = 10_000; // between two checks of the cache location
 
 const EMPTY = { messages: () => [], live: null, pending: null, turns: new Map(), busy: false };
 
+translateStatic();
 const banner = new Banner();
 let conversation = null;
 let model = null;
 let creating = false;
 let looking = 0;
+let unnamed = ""; // id of a conversation that was created here and has no answer yet
 
 const sidebar = new Sidebar({
   create: () => go(""),
   rename: (entry) => verbs.rename(entry),
-  exportOne: (entry) => verbs.exportOne(entry),
-  exportText: (entry) => verbs.exportText(entry),
+  pin: (entry) => verbs.pin(entry),
+  archive: (entry) => verbs.archive(entry),
+  saveSealed: (entry) => verbs.saveSealed(entry),
+  saveMarkdown: (entry) => verbs.saveMarkdown(entry),
+  saveJson: (entry) => verbs.saveJson(entry),
   remove: (entry) => verbs.remove(entry),
   importFile: (file) => verbs.importFile(file),
   settings: () => settings(),
@@ -52,7 +65,7 @@ const thread = new Thread({
   },
   open: go,
 });
-const composer = new Composer({ send, stop: () => conversation?.stop(), editLast: () => conversation && thread.editLast() });
+const composer = new Composer({ send, stop: () => conversation?.stop(), editLast: () => conversation && thread.editLast(), inView: () => tokensInView() });
 const memory = new MemoryPanel({ toggle: () => showMemory(false) });
 const top = makeTop();
 const verbs = listVerbs(sidebar, {
@@ -100,14 +113,22 @@ function onChange(what) {
   if (what === "end") {
     thread.settle();
     sidebar.refresh().catch(() => {});
+    nameNew();
   }
   if (what === "live") {
-    announce("The answer has started.");
+    announce(t("The answer has started."));
     sidebar.refresh().catch(() => {});
   }
   if (what === "state") thread.showState();
   if (what === "text") lazily();
   else showAll();
+}
+
+// The conversation that this page has created is named after its first answer.
+function nameNew() {
+  if (unnamed !== conversation.id || !conversation.items.some(({ role }) => role === "assistant")) return;
+  unnamed = "";
+  if (titlesByModel(model)) verbs.nameByModel(conversation.id, conversation.items);
 }
 
 // The parts around a growing answer are not updated for every token.
@@ -123,6 +144,8 @@ function showAll() {
   showTop();
   showBanner();
   composer.setBusy(Boolean(conversation?.busy));
+  composer.picker.open(conversation);
+  composer.budget.instructions = conversation ? "" : preferences().instructions ?? "";
   memory.show(conversation);
   if (conversation?.info) {
     sidebar.learn(conversation.info);
@@ -132,31 +155,14 @@ function showAll() {
   const blank = !conversation;
   byId("main").classList.toggle("blank", blank);
   const failed = conversation?.loadError;
-  if (blank) byId("thread").replaceChildren(welcome());
-  else if (failed && !conversation.items.length) byId("thread").replaceChildren(loadFailed(failed));
-}
-
-function welcome() {
-  const ideas = ["Explain how a ring buffer works", "Write a haiku about memory", "What can you help me with?"];
-  return el("div", { class: "welcome" }, drawRing({ pinned: 8, memory_len: 92, first_live: 8, position: 71, messages: [
-    { begin: 8, end: 20, role: "user" }, { begin: 20, end: 41, role: "assistant" }, { begin: 41, end: 47, role: "user" }, { begin: 47, end: 71, role: "assistant" }] }),
-    el("h2", {}, "What is on your mind?"),
-    el("p", {}, model ? `${model.id} remembers this conversation for as long as it goes on.` : "Conversations are stored on the server and continue where you left off."),
-    el("div", { class: "ideas" }, ...ideas.map((text) => el("button", { type: "button", onclick: () => composer.put(text) }, text))));
-}
-
-function loadFailed(error) {
-  const gone = error.status === 404;
-  return el("div", { class: "welcome" }, el("h2", {}, gone ? "Conversation not found" : "Could not load this conversation"), el("p", {}, error.message),
-    el("div", { class: "ideas" }, gone
-      ? el("button", { type: "button", onclick: () => go("") }, "Start a new conversation")
-      : el("button", { type: "button", onclick: () => conversation.reconnect() }, "Try again")));
+  if (blank) byId("thread").replaceChildren(welcome(model, (text) => composer.put(text)));
+  else if (failed && !conversation.items.length) byId("thread").replaceChildren(loadFailed(failed, { create: () => go(""), reload: () => conversation.reconnect() }));
 }
 
 // ---- sending -------------------------------------------------------------------------------------------------------
 
 function requestOptions(first = false) {
-  const fields = requestFields(first);
+  const fields = { ...requestFields(first), ...composer.picker.fields() };
   if (conversation) {
     const next = load(`instructions.next.${conversation.id}`);
     if (next !== null) {
@@ -167,20 +173,20 @@ function requestOptions(first = false) {
   return fields;
 }
 
-async function send(text, sent) {
+// `truncated`: the model reads only the end of the message.
+async function send(text, sent, { truncated = false } = {}) {
+  const cut = truncated ? { truncation: "auto" } : {};
   if (conversation) {
     if (conversation.busy) return;
     if (conversation.pending) {
       // Unsent text is never discarded silently.
       thread.toBottom();
-      announce("The previous message was not sent. Retry or edit it first.");
+      announce(t("The previous message was not sent. Retry or edit it first."));
       return;
     }
-    conversation.send(text, requestOptions(conversation.items.length === 0));
+    conversation.send(text, { ...requestOptions(conversation.items.length === 0), ...cut });
     sent();
     thread.toBottom();
-    // Typing here shows that the user wants the conversation on this page.
-    if (conversation.connection.reason === "taken") conversation.reconnect();
     return;
   }
   if (creating) return;
@@ -188,11 +194,12 @@ async function send(text, sent) {
   try {
     const made = await api.createConversation({ title: titleOf(text) });
     sidebar.put(made);
-    draft.save(made.id, text); // until the question is saved under the conversation's id
+    unnamed = made.id;
+    draft.save(made.id, composer.text.value); // until the question is saved under the conversation's id
     sent();
     history.replaceState(null, "", `#/${made.id}`);
     follow(made);
-    conversation.send(text, requestOptions(true));
+    conversation.send(text, { ...requestOptions(true), ...cut });
     composer.put("");
   } catch (error) {
     onFailure(error);
@@ -230,14 +237,19 @@ async function edit(group, text) {
   return true;
 }
 
+const tokensInView = () => {
+  const seen = conversation?.memory;
+  return seen ? seen.pinned + seen.position - Math.max(seen.first_live, seen.pinned) : 0;
+};
+
 // ---- around the messages -------------------------------------------------------------------------------------------
 
 function makeTop() {
   const button = (name, label, onclick) => el("button", { type: "button", class: "icon", "aria-label": label, title: label, onclick }, icon(name));
-  const menu = button("menu", "Show conversations", () => showSidebar(!sidebarShown()));
+  const menu = button("menu", t("Show conversations"), () => showSidebar(!sidebarShown()));
   menu.classList.add("open-list");
   const title = el("h1", { class: "title" });
-  const create = button("plus", "New conversation", () => go(""));
+  const create = button("plus", t("New conversation"), () => go(""));
   create.classList.add("open-list");
   const ring = el("button", { type: "button", class: "ring-button", onclick: () => showMemory(!memory.open) });
   byId("top").append(menu, create, title, el("span", { class: "gap" }), ring);
@@ -248,32 +260,39 @@ function showTop() {
   const title = conversation?.info ? sidebar.title(conversation.info) : "";
   document.title = title ? `${title} · Ringside` : "Ringside";
   top.title.classList.toggle("unseen", !title);
-  top.title.replaceChildren(el("bdi", {}, title || "New conversation"));
+  top.title.replaceChildren(el("bdi", {}, title || t("New conversation")));
   const seen = conversation?.memory;
   const written = conversation?.live?.tokens ?? 0;
   const live = seen ? Math.min(seen.memory_len, seen.position + written - Math.max(seen.first_live, seen.pinned)) : 0;
   const part = seen ? Math.max(0, Math.round((100 * live) / seen.memory_len)) : 0;
   top.ring.hidden = !conversation;
-  top.ring.setAttribute("aria-label", `Memory: ${part} % of the window in use`);
+  top.ring.setAttribute("aria-label", t("Memory: {n} % of the window in use", { n: part }));
   top.ring.setAttribute("aria-expanded", String(memory.open));
-  top.ring.title = `Memory: ${part} % of the window in use`;
+  top.ring.title = t("Memory: {n} % of the window in use", { n: part });
   top.ring.replaceChildren(drawRing(seen, { written, small: true }), el("span", { "aria-hidden": "true" }, `${part} %`));
 }
 
 const showBanner = () => banner.show(conversation?.connection, {
-  retry: () => conversation.retryNow(), take: () => conversation.reconnect(), settings: () => settings(),
+  retry: () => conversation.retryNow(), take: () => conversation.reconnect(), signIn: askForKey,
 });
 
 function onFailure(error) {
-  if (error.status === 401) settings();
+  if (error.status === 401) askForKey();
   else banner.fail(error.message, showBanner);
+}
+
+async function askForKey() {
+  if (dialogOpen()) return;
+  if (!(await signIn())) return banner.show({ state: "ended", reason: "key" }, { signIn: askForKey });
+  conversation?.reconnect();
+  begin();
 }
 
 async function settings() {
   if (dialogOpen()) return;
   const open = conversation;
   const instructions = open && (load(`instructions.next.${open.id}`)?.text ?? open.info?.ringside.instructions);
-  const changed = await openSettings(model?.defaults, open && {
+  const changed = await openSettings(model, open && {
     instructions: instructions ?? "",
     apply: (text) => save(`instructions.next.${open.id}`, { text }),
   });
@@ -313,38 +332,36 @@ function showMemory(shown) {
   showTop();
 }
 
-addEventListener("keydown", (event) => {
-  if (dialogOpen()) return;
-  const mod = event.ctrlKey || event.metaKey;
-  const run = (work) => {
-    event.preventDefault();
-    work();
-  };
-  if (mod && !event.shiftKey && event.key.toLowerCase() === "k") {
-    run(() => {
-      showSidebar(true);
-      sidebar.search.focus();
-      sidebar.search.select();
-    });
-  } else if (mod && !event.shiftKey && event.key.toLowerCase() === "b") run(() => showSidebar(!sidebarShown()));
-  else if (mod && event.key === ".") run(() => showMemory(!memory.open));
-  else if (mod && event.shiftKey && event.key.toLowerCase() === "o") run(() => go(""));
-  else if (event.key === "Escape" && !WIDE.matches && sidebarShown()) run(() => showSidebar(false));
-  else if (event.key === "Escape" && !WIDE.matches && memory.open) run(() => showMemory(false));
-  else if (event.key === "Escape" && conversation?.busy) run(() => conversation.stop());
-  else if (event.key === "?" && !/^(INPUT|TEXTAREA)$/.test(document.activeElement.tagName)) run(openHelp);
+addEventListener("copy", copySources);
+takeKeys({
+  dialogOpen, help: openHelp, create: () => go(""), toggleList: () => showSidebar(!sidebarShown()), toggleMemory: () => showMemory(!memory.open),
+  emptyBox: () => document.activeElement === composer.text && !composer.text.value,
+  search() {
+    showSidebar(true);
+    sidebar.search.focus();
+    sidebar.search.select();
+  },
+  escape() {
+    if (!WIDE.matches && sidebarShown()) showSidebar(false);
+    else if (!WIDE.matches && memory.open) showMemory(false);
+    else if (conversation?.busy) conversation.stop();
+    else return false;
+    return true;
+  },
 });
 
 // ---- startup -------------------------------------------------------------------------------------------------------
 
 async function begin() {
   try {
-    model = await api.getModel();
-    composer.setNote(el("span", {}, model.id));
+    const models = await api.getModels();
+    model = models[0];
+    composer.setModels(models);
+    verbs.finishRemovals();
     await sidebar.refresh();
     showAll();
   } catch (error) {
-    if (error.status === 401) return void settings();
+    if (error.status === 401) return void askForKey();
     // The server is starting or unreachable: retry until it answers.
     if (!conversation) onFailure(error);
     setTimeout(begin, Math.max(1500, error.retryAfterMs || 0));

@@ -2,10 +2,12 @@
 // no DOM; its owner is notified of changes by `tell(what)`:
 //   "messages": all of them, "live": an answer starts, "text": it grows, "end": it has ended, "state": anything else.
 import * as api from "./api.js";
-import { forkMetadata, rootOf } from "./branches.js";
+import { forkMetadata, rootOf } from "./list/branches.js";
+import { Follower } from "./follow.js";
 import { Link } from "./link.js";
 import { answersRequest, readConversation } from "./reading.js";
 import { pending, randomId } from "./store.js";
+import { t } from "./strings.js";
 
 const SHOWN = new Set(["user", "assistant", "tool", "system", "developer"]);
 const LOAD_AGAIN_MS = 2_000;
@@ -22,6 +24,8 @@ export class Conversation {
   connection = { state: "connecting" };
   loadError = null;
   #link = null;
+  #follower = null; // while another window has the conversation
+  #onReady = []; // actions that wait for the connection
   #closed = false;
   #loads = 0; // only the newest load counts
   #loaded = false;
@@ -51,6 +55,7 @@ export class Conversation {
   close() {
     this.#closed = true;
     this.#link.close();
+    this.#follower?.close();
     for (const verb of this.#verbs) verb.reject(new Error("closed"));
   }
 
@@ -72,7 +77,7 @@ export class Conversation {
         last.complete = item.complete;
         last.end = index + 1;
       } else {
-        groups.push({ role: item.role, ids: [item.id], text: item.text, reasoning: item.reasoning ?? "", complete: item.complete, start: index, end: index + 1 });
+        groups.push({ role: item.role, ids: [item.id], text: item.text, reasoning: item.reasoning ?? "", complete: item.complete, tool: item.tool, start: index, end: index + 1 });
       }
     });
     return groups;
@@ -110,11 +115,15 @@ export class Conversation {
 
   // Without a connection, or while the messages are reloaded, the cancel is sent later.
   #stopNow() {
-    if (this.live?.responseId === this.#stops) this.#link.send({ type: "response.cancel", response_id: this.#stops });
+    if (!this.live || this.live.responseId !== this.#stops) return;
+    if (this.#follower) api.cancelResponse(this.#stops).catch(() => {});
+    else this.#link.send({ type: "response.cancel", response_id: this.#stops });
   }
 
   reconnect() {
     this.#link.close();
+    this.#follower?.close();
+    this.#follower = null;
     this.#loaded = false;
     this.#waiting = [];
     this.#running = "";
@@ -123,18 +132,48 @@ export class Conversation {
   }
 
   retryNow() {
+    if (this.#follower) return;
     this.#link.retryNow();
   }
 
   // Forks the first `at` items; resolves to the new conversation's id.
   fork(at, title) {
-    return new Promise((resolve, reject) => {
+    const fork = (resolve, reject) => {
       const sent = this.#link.send({
         type: "ringside:session.fork", session: this.id, at, metadata: forkMetadata(this.info, at, title),
       });
       if (sent) this.#verbs.push({ resolve, reject });
-      else reject(new Error("There is no connection to the server."));
+      else reject(new Error(t("There is no connection to the server.")));
+    };
+    return new Promise((resolve, reject) => {
+      if (!this.#follower) return fork(resolve, reject);
+      this.#onReady.push(() => fork(resolve, reject));
+      this.reconnect();
     });
+  }
+
+  // Another window has resumed the conversation: this one shows what happens there.
+  #follow() {
+    this.connection = { state: "open" };
+    this.#follower = new Follower(this.id, {
+      changed: () => this.#load(),
+      begin: (response) => {
+        this.#running = response;
+        if (this.live?.responseId !== response) this.#load();
+      },
+      hear: (event) => this.#hear(event),
+      found: () => this.#showConnection({ state: "open" }),
+      lost: (error, wait) => {
+        if (error.status === 404) this.#hear({ type: "state", state: "ended", reason: "deleted" });
+        else this.#showConnection({ state: "waiting", until: Date.now() + wait, reason: error.status ? error.message : "" });
+      },
+    });
+  }
+
+  #showConnection(connection) {
+    if (connection.state === "open" && this.connection.state === "open") return;
+    this.connection = connection;
+    this.tell("state");
   }
 
   async refresh() {
@@ -163,6 +202,8 @@ export class Conversation {
 
   #submit() {
     pending.save(this.id, this.pending);
+    // Writing here shows that the reader wants the conversation in this window.
+    if (this.#follower) this.reconnect();
     this.#ask();
     this.tell("messages");
   }
@@ -222,6 +263,12 @@ export class Conversation {
     this.memory = memory;
     this.turns = new Map();
     for (const turn of memory.turns) this.#addTurn(turn);
+    // A question that was sent from here gets its id from the message before its answer.
+    const { messages } = memory;
+    messages.forEach(({ id }, at) => {
+      const asked = this.items[this.items.findIndex((item) => item.id === id) - 1];
+      if (asked?.id.startsWith("asked-") && messages[at - 1]?.role === "user") asked.id = messages[at - 1].id;
+    });
   }
 
   #addTurn(turn) {
@@ -233,8 +280,9 @@ export class Conversation {
   #hear(event) {
     switch (event.type) {
       case "state":
+        if (event.state === "ended" && event.reason === "taken") return this.#follow();
         this.connection = event;
-        if (event.state === "ended" && event.reason === "deleted") this.loadError = { status: 404, message: "This conversation was deleted." };
+        if (event.state === "ended" && event.reason === "deleted") this.loadError = { status: 404, message: t("This conversation was deleted.") };
         return this.tell("state");
       case "ringside:session.resumed":
         return this.#onResumed(event);
@@ -257,9 +305,10 @@ export class Conversation {
   #onResumed(event) {
     this.#sent = "";
     if (!event.session_present) {
-      this.loadError = { status: 404, message: "There is no such conversation on this server." };
+      this.loadError = { status: 404, message: t("There is no such conversation on this server.") };
       return this.tell("state");
     }
+    for (const run of this.#onReady.splice(0)) run();
     if (event.missed) this.#waiting = [];
     if (event.missed || !this.#loaded) {
       this.#running = event.active_response_id ?? "";
@@ -376,7 +425,7 @@ export class Conversation {
     const live = this.live;
     this.live = null;
     const failed = response.status === "failed";
-    if (failed) this.#failed(live, response.error?.message || "The answer failed.");
+    if (failed) this.#failed(live, response.error?.message || t("The answer failed."));
     const output = api.wholeItems(response.output);
     for (const item of failed ? [] : output) {
       const cut = this.items.at(-1), more = this.#behindCut(item);

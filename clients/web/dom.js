@@ -1,4 +1,5 @@
 // DOM helpers. This page never parses a string as markup: text always becomes a text node.
+import { t } from "./strings.js";
 
 // el("button", {class: "icon", type: "button", onclick: f, "aria-label": "Copy"}, "text", node, ...). Omits a property
 // that is null, undefined or false; true becomes an empty attribute.
@@ -48,7 +49,7 @@ export async function copyText(text, button, icons) {
   }
   button.classList.add("done");
   button.replaceChildren(...icons.done());
-  announce("Copied");
+  announce(t("Copied"));
   setTimeout(() => {
     button.classList.remove("done");
     button.replaceChildren(...icons.idle());

@@ -2,13 +2,14 @@
 // "Resume" in ws/PROTOCOL.md.
 import { getModel } from "./api.js";
 import { apiKey } from "./store.js";
+import { t } from "./strings.js";
 
 const FIRST_DELAY_MS = 500;
 const LONGEST_DELAY_MS = 20_000;
 // Close codes after which a retry would be refused again; all others are retried.
 const FINAL = {
-  1008: "The server ended the connection: too many messages.",
-  1009: "The message exceeds the server's limit.",
+  1008: t("The server ended the connection: too many messages."),
+  1009: t("The message exceeds the server's limit."),
   4409: "taken",
   4410: "deleted",
   4412: "diverged",

@@ -2,13 +2,14 @@
 // kept.
 import { el } from "./dom.js";
 import { seconds } from "./format.js";
+import { t } from "./strings.js";
 
 export class Reasoning {
   #text = "";
   #touched = false;
 
   constructor() {
-    this.summary = el("summary", {}, "Thinking…");
+    this.summary = el("summary", {}, t("Thinking…"));
     this.body = el("div", { class: "thoughts" });
     this.element = el("details", { class: "reasoning" }, this.summary, this.body);
     this.summary.addEventListener("click", () => { this.#touched = true; });
@@ -22,7 +23,7 @@ export class Reasoning {
     const shown = text.startsWith(this.#text) ? this.#text.length : 0;
     if (text.length > shown) this.body.append(text.slice(shown));
     this.#text = text;
-    const label = live ? "Thinking…" : ms ? `Thought for ${seconds(ms)}` : "Thoughts";
+    const label = live ? t("Thinking…") : ms ? t("Thought for {time}", { time: seconds(ms) }) : t("Thoughts");
     if (this.summary.textContent !== label) this.summary.textContent = label;
     if (!this.#touched && this.element.open !== open) this.element.open = open;
   }

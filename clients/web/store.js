@@ -1,5 +1,4 @@
-// Browser storage: drafts, unacknowledged requests, preferences. Conversations are stored on the server. The API key is
-// kept for the tab only.
+// Browser storage: drafts, unacknowledged requests, preferences. Conversations are stored on the server.
 const PREFIX = "ringside.";
 
 export function load(name, otherwise = null) {
@@ -25,23 +24,36 @@ export const draft = {
   load: (id) => load(`draft.${id}`, ""),
   save: (id, text) => save(`draft.${id}`, text),
 };
+// Files of the draft: [{name, text, pasted}].
+export const attached = {
+  load: (id) => load(`attached.${id}`, []),
+  save: (id, files) => save(`attached.${id}`, files.length ? files : null),
+};
 export const pending = {
   load: (id) => load(`pending.${id}`),
   save: (id, request) => save(`pending.${id}`, request),
 };
 
+// For the tab, or for the device if the reader chose so.
 export const apiKey = {
   load() {
     try {
-      return sessionStorage.getItem(PREFIX + "key") || "";
+      return sessionStorage.getItem(PREFIX + "key") || localStorage.getItem(PREFIX + "key") || "";
     } catch {
       return "";
     }
   },
-  save(key) {
+  remembered() {
     try {
-      if (key) sessionStorage.setItem(PREFIX + "key", key);
-      else sessionStorage.removeItem(PREFIX + "key");
+      return localStorage.getItem(PREFIX + "key") !== null;
+    } catch {
+      return false;
+    }
+  },
+  save(key, remember) {
+    try {
+      for (const storage of [sessionStorage, localStorage]) storage.removeItem(PREFIX + "key");
+      if (key) (remember ? localStorage : sessionStorage).setItem(PREFIX + "key", key);
     } catch {
       // Storage is unavailable.
     }

@@ -1,10 +1,14 @@
 // The messages on the screen. Finished messages are rendered once; the streaming answer grows in place.
 import { announce, byId, copyText, el } from "./dom.js";
-import { count, plural, seconds } from "./format.js";
+import { count, pace, seconds, tokens } from "./format.js";
 import { icon } from "./icons.js";
-import { LiveText } from "./live_text.js";
-import { markdown } from "./markdown.js";
+import { LiveText } from "./text/live_text.js";
+import { markdown } from "./text/markdown.js";
 import { Reasoning } from "./reasoning.js";
+import { userText } from "./text/user_text.js";
+import { toolResult } from "./tool_card.js";
+import { firstInView, viewMark } from "./view_mark.js";
+import { t } from "./strings.js";
 
 const NEAR_BOTTOM_PX = 90;
 
@@ -27,8 +31,12 @@ export class Thread {
     this.latest.prepend(icon("down", 16));
     this.latest.addEventListener("click", () => this.toBottom());
     this.scroller.addEventListener("scroll", () => this.#onScroll(), { passive: true });
-    new ResizeObserver(() => this.#follow && this.#jump()).observe(this.list);
-    new ResizeObserver(() => this.#follow && this.#jump()).observe(this.scroller);
+    const resized = new ResizeObserver(() => {
+      if (this.#follow) this.#jump();
+      this.#showLatest();
+    });
+    resized.observe(this.list);
+    resized.observe(this.scroller);
   }
 
   // Shows a conversation from its beginning; null for the empty page.
@@ -70,6 +78,7 @@ export class Thread {
     if (conversation.pending) elements.push(...this.#pendingMessage());
     else if (!live && last?.role === "user") elements.push(this.#unanswered());
     this.list.replaceChildren(...elements.filter(Boolean));
+    this.#markView();
     if (this.#live) this.#write(live);
     this.#jump();
   }
@@ -108,11 +117,23 @@ export class Thread {
     writer.set(last.text);
     writer.finish();
     element.replaceWith(this.#message(last, true, element.querySelector(".body"), reasoning));
-    announce("The answer is complete.");
+    announce(t("The answer is complete."));
+  }
+
+  // Marks the message from which on the model sees the conversation.
+  #markView() {
+    const first = firstInView(this.#conversation.memory);
+    const group = first && this.#conversation.messages().find(({ ids }) => ids.includes(first.id));
+    const message = group && (first.cut || group.start > 0) ? this.list.querySelector(`[data-start="${group.start}"]`) : null;
+    const mark = this.list.querySelector(".view-mark");
+    if (message && mark?.nextElementSibling === message && mark.dataset.cut === String(first.cut)) return;
+    mark?.remove();
+    message?.before(viewMark(first.cut));
   }
 
   refreshStats() {
     if (this.#live) return;
+    this.#markView();
     for (const group of this.#conversation.messages()) {
       const stats = this.list.querySelector(`[data-start="${group.start}"] .stats`);
       if (stats && group.role === "assistant") stats.replaceChildren(...this.#stats(group));
@@ -135,35 +156,47 @@ export class Thread {
   }
 
   #jump() {
-    if (this.#follow) this.scroller.scrollTop = this.scroller.scrollHeight;
+    // A greeting is read from its beginning.
+    const greeting = this.list.firstElementChild?.matches(".welcome");
+    if (this.#follow) this.scroller.scrollTop = greeting ? 0 : this.scroller.scrollHeight;
+  }
+
+  get #atBottom() {
+    const { scrollTop, scrollHeight, clientHeight } = this.scroller;
+    return scrollHeight - scrollTop - clientHeight < NEAR_BOTTOM_PX;
   }
 
   #onScroll() {
-    const { scrollTop, scrollHeight, clientHeight } = this.scroller;
-    this.#follow = scrollHeight - scrollTop - clientHeight < NEAR_BOTTOM_PX;
-    this.latest.hidden = this.#follow;
+    this.#follow = this.#atBottom;
+    this.#showLatest();
+  }
+
+  // Only where there is something below.
+  #showLatest() {
+    this.latest.hidden = this.#follow || this.#atBottom;
   }
 
   #message(group, isLast, body = null, reasoning = null) {
-    const said = { assistant: "Answer", user: "You", tool: "Tool" }[group.role] ?? "System";
-    const article = el("article", { class: `message ${group.role === "tool" ? "system" : group.role}`, "data-start": group.start, "aria-label": said },
-      el("h2", { class: "unseen" }, said === "You" ? "You said" : said));
+    const said = { assistant: t("Answer"), user: t("You"), tool: t("Tool") }[group.role] ?? t("System");
+    const article = el("article", { class: `message ${group.role === "tool" ? "result" : group.role}`, "data-start": group.start, "aria-label": said },
+      el("h2", { class: "unseen" }, group.role === "user" ? t("You said") : said));
     if (group.role === "assistant") {
       if (group.reasoning) article.append(this.#reasoning(group, reasoning ?? new Reasoning()));
       article.append(body ?? el("div", { class: "body prose" }, markdown(group.text)));
       if (!group.complete) article.append(this.#cut(group, isLast));
       article.append(this.#foot(group));
     } else {
-      article.append(body ?? el("div", { class: "body" }, group.text), this.#foot(group));
+      const content = group.role === "tool" ? [toolResult(group)] : group.role === "user" ? userText(group.text) : [group.text];
+      article.append(body ?? el("div", { class: "body" }, ...content), this.#foot(group));
     }
     return article;
   }
 
   #foot(group) {
     const answer = group.role === "assistant";
-    const copy = action("copy", "Copy", () => copyText(group.text, copy, { idle: () => [icon("copy", 17)], done: () => [icon("check", 17)] }));
+    const copy = action("copy", t("Copy"), () => copyText(group.text, copy, { idle: () => [icon("copy", 17)], done: () => [icon("check", 17)] }));
     const buttons = el("div", { class: "buttons" }, ...this.#arrows(group), copy,
-      answer ? action("again", "Answer again", () => this.act.regenerate(group)) : group.role === "user" ? action("edit", "Edit", () => this.#edit(group)) : null);
+      answer ? action("again", t("Answer again"), () => this.act.regenerate(group)) : group.role === "user" ? action("edit", t("Edit"), () => this.#edit(group)) : null);
     return el("div", { class: "foot" }, buttons, answer ? el("div", { class: "stats" }, ...this.#stats(group)) : null);
   }
 
@@ -176,8 +209,8 @@ export class Thread {
       button.disabled = !versions[index + step];
       return button;
     };
-    return [el("div", { class: "versions", role: "group", "aria-label": "Versions" }, go(-1, "left", "Earlier version"),
-      el("span", { "aria-label": `Version ${index + 1} of ${versions.length}` , role: "img" }, `${index + 1}/${versions.length}`), go(1, "right", "Later version"))];
+    return [el("div", { class: "versions", role: "group", "aria-label": t("Versions") }, go(-1, "left", t("Earlier version")),
+      el("span", { "aria-label": t("Version {n} of {all}", { n: index + 1, all: versions.length }) , role: "img" }, `${index + 1}/${versions.length}`), go(1, "right", t("Later version")))];
   }
 
   #reasoning(group, block) {
@@ -197,39 +230,39 @@ export class Thread {
     if (!first) return [];
     const rate = turns.at(-1).ringside.tokens_per_s;
     const parts = [];
-    if (rate) parts.push(el("span", {}, `${rate < 100 ? rate.toFixed(1) : count(rate)} tokens/s`));
-    parts.push(el("span", { title: "Time to the first token" }, `first after ${seconds(first.ttft_ms)}`));
-    parts.push(el("span", { title: `Tokens from the cache (${first.source}), and tokens computed for this turn` },
-      `${count(first.tokens_reused)} cached, ${count(first.tokens_computed)} computed`));
+    if (rate) parts.push(el("span", {}, t("{n} tokens/s", { n: pace(rate) })));
+    parts.push(el("span", { title: t("Time to the first token") }, t("first after {time}", { time: seconds(first.ttft_ms) })));
+    parts.push(el("span", { title: t("Tokens from the cache ({where}), and tokens computed for this turn", { where: first.source }) },
+      t("{cached} cached, {computed} computed", { cached: count(first.tokens_reused), computed: count(first.tokens_computed) })));
     return parts;
   }
 
   #cut(group, isLast) {
     const turn = this.#turnsOf(group).at(-1);
-    const unbegun = !group.text && group.reasoning ? "The model was still thinking. " : "";
+    const unbegun = !group.text && group.reasoning ? t("The model was still thinking.") + " " : "";
     const why = unbegun + ({
-      interrupted: "The server stopped in the middle of this answer.",
-      max_output_tokens: "The answer reached its maximum length.",
-      session_full: "The conversation is full.",
-      detached: "The answer was paused because no client was connected.",
-      repetition: "The answer repeated itself, so it was stopped.",
-      turn_timeout: "The answer took longer than the server allows.",
-    }[turn?.incomplete_reason] ?? (turn?.status === "cancelled" ? "You stopped this answer." : "This answer was cut short."));
+      interrupted: t("The server stopped in the middle of this answer."),
+      max_output_tokens: t("The answer reached its maximum length."),
+      session_full: t("The conversation is full."),
+      detached: t("The answer was paused because no client was connected."),
+      repetition: t("The answer repeated itself, so it was stopped."),
+      turn_timeout: t("The answer took longer than the server allows."),
+    }[turn?.incomplete_reason] ?? (turn?.status === "cancelled" ? t("You stopped this answer.") : t("This answer was cut short.")));
     return el("p", { class: "cut" }, why, isLast
-      ? el("button", { type: "button", class: "button small", onclick: () => this.act.proceed() }, icon("forward", 15), "Continue") : null);
+      ? el("button", { type: "button", class: "button small", onclick: () => this.act.proceed() }, icon("forward", 15), t("Continue")) : null);
   }
 
   #unanswered() {
-    return el("p", { class: "cut alone" }, "This message has no answer yet.",
-      el("button", { type: "button", class: "button small", onclick: () => this.act.proceed() }, icon("again", 15), "Answer"));
+    return el("p", { class: "cut alone" }, t("This message has no answer yet."),
+      el("button", { type: "button", class: "button small", onclick: () => this.act.proceed() }, icon("again", 15), t("Answer")));
   }
 
   #liveMessage(group) {
     const { live } = this.#conversation;
     const stats = el("div", { class: "stats", "aria-hidden": "true" });
     const body = el("div", { class: "body prose" });
-    const element = el("article", { class: `message assistant live${live.text || live.reasoning ? "" : " waits"}`, "aria-label": "Answer", "aria-busy": "true", "data-start": group?.start ?? -1 },
-      el("h2", { class: "unseen" }, "Answer"), body, el("div", { class: "pulse", "aria-hidden": "true" }), el("div", { class: "foot" }, stats));
+    const element = el("article", { class: `message assistant live${live.text || live.reasoning ? "" : " waits"}`, "aria-label": t("Answer"), "aria-busy": "true", "data-start": group?.start ?? -1 },
+      el("h2", { class: "unseen" }, t("Answer")), body, el("div", { class: "pulse", "aria-hidden": "true" }), el("div", { class: "foot" }, stats));
     this.#live = { element, body, stats, before: group, reasoning: null, writer: new LiveText(body, () => this.#onWritten()) };
     this.#showPace(live);
     return element;
@@ -237,10 +270,10 @@ export class Thread {
 
   #showPace(live) {
     let text = "";
-    if (live.queued) text = `Waiting in the queue: position ${count(live.queued)}`;
+    if (live.queued) text = t("Waiting in the queue: position {n}", { n: count(live.queued) });
     else if (live.firstAt && live.tokens > 4) {
       const rate = ((live.tokens - 1) * 1000) / (performance.now() - live.firstAt);
-      text = `${plural(live.tokens, "token")}, ${rate < 100 ? rate.toFixed(1) : count(rate)} tokens/s`;
+      text = `${tokens(live.tokens)}, ${t("{n} tokens/s", { n: pace(rate) })}`;
     }
     if (this.#live.stats.textContent !== text) this.#live.stats.textContent = text;
   }
@@ -249,26 +282,28 @@ export class Thread {
     const { pending } = this.#conversation;
     const elements = [];
     if (pending.text !== null) {
-      elements.push(el("article", { class: "message user pending", "aria-label": "You" }, el("h2", { class: "unseen" }, "You said"),
-        el("div", { class: "body" }, pending.text)));
+      elements.push(el("article", { class: "message user pending", "aria-label": t("You") }, el("h2", { class: "unseen" }, t("You said")),
+        el("div", { class: "body" }, ...userText(pending.text))));
     }
     if (pending.error) elements.push(this.#error(pending));
-    else elements.push(el("article", { class: "message assistant waits", "aria-label": "Answer", "aria-busy": "true" }, el("div", { class: "pulse", "aria-hidden": "true" })));
+    else elements.push(el("article", { class: "message assistant waits", "aria-label": t("Answer"), "aria-busy": "true" }, el("div", { class: "pulse", "aria-hidden": "true" })));
     return elements;
   }
 
+  // A message that is too long can only be changed: another attempt would fail in the same way.
   #error({ error, text }) {
-    return el("div", { class: "failed", role: "alert" }, icon("warn"), el("p", {}, error.message),
-      el("div", { class: "buttons" },
-        el("button", { type: "button", class: "button small", onclick: () => this.act.retry() }, icon("again", 15), "Try again"),
-        el("button", { type: "button", class: "button small plain", onclick: () => this.act.dismiss() }, text === null ? "Dismiss" : "Edit")));
+    const tooLong = error.code === "context_length_exceeded" && text !== null;
+    return el("div", { class: "failed", role: "alert" }, icon("warn"), el("p", {}, tooLong ? t("This message has more tokens than the model reads at once.") : error.message),
+      el("div", { class: "buttons" }, tooLong ? null
+        : el("button", { type: "button", class: "button small", onclick: () => this.act.retry() }, icon("again", 15), t("Try again")),
+        el("button", { type: "button", class: "button small plain", onclick: () => this.act.dismiss() }, text === null ? t("Dismiss") : t("Edit"))));
   }
 
   #edit(group) {
     const article = this.list.querySelector(`[data-start="${group.start}"]`);
     if (!article) return;
     this.#editing = { start: group.start, element: article };
-    const area = el("textarea", { "aria-label": "Edit your message", rows: "2" });
+    const area = el("textarea", { "aria-label": t("Edit your message"), rows: "2" });
     area.value = group.text;
     const done = () => {
       this.#editing = null;
@@ -292,9 +327,9 @@ export class Thread {
     });
     article.classList.add("editing");
     article.replaceChildren(area, el("div", { class: "buttons" },
-      el("p", { class: "hint" }, "The original stays: you can switch between the versions."),
-      el("button", { type: "button", class: "button small plain", onclick: done }, "Cancel"),
-      el("button", { type: "button", class: "button small primary", onclick: send }, "Send")));
+      el("p", { class: "hint" }, t("The original stays: you can switch between the versions.")),
+      el("button", { type: "button", class: "button small plain", onclick: done }, t("Cancel")),
+      el("button", { type: "button", class: "button small primary", onclick: send }, t("Send"))));
     area.focus();
     area.setSelectionRange(area.value.length, area.value.length);
   }

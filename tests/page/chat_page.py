@@ -28,9 +28,12 @@ class ChatPage:
     def prefer(self, **preferences):
         self.page.evaluate("(text) => localStorage.setItem('ringside.preferences', text)", json.dumps(preferences))
 
+    def prefer_titles(self, by_model):
+        self.page.evaluate("(on) => localStorage.setItem('ringside.titles', JSON.stringify(on))", by_model)
+
     def save(self):
         """Saves the open dialog; its values are in effect afterwards."""
-        self.page.get_by_role("dialog").get_by_role("button", name="Save").click()
+        self.page.get_by_role("dialog").get_by_role("button", name="Save", exact=True).click()
         expect(self.page.locator("dialog")).to_have_count(0)
 
     def ask(self, text):
@@ -118,7 +121,7 @@ class ChatPage:
         """The markup that the page renders for a complete text."""
         return self.page.evaluate(
             """async (text) => {
-              const { markdown } = await import("/page/markdown.js");
+              const { markdown } = await import("/page/text/markdown.js");
               const box = document.createElement("div");
               box.append(markdown(text));
               return box.innerHTML;

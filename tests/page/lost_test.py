@@ -2,6 +2,7 @@
 over."""
 
 import pytest
+from chat_page import GOES_ON
 from playwright.sync_api import expect
 from server_process import wait_for
 
@@ -128,26 +129,55 @@ def test_question_to_a_dead_server_is_sent_once(start, tab, tmp_path):
     assert [text for role, text in page.items() if role == "user"] == ["First", "Second"]
 
 
-def test_two_windows(server, tab):
+def test_two_windows_show_the_same(server, tab):
     one = tab(server)
     one.ask_and_wait("Where are you?")
     two = tab(server, f"/#/{one.id()}", beside=one)
     expect(two.answers).to_have_count(1)
-    expect(one.banner).to_contain_text("another window")
     two.ask_and_wait("Here")
-    one.banner.get_by_role("button", name="Use it here").click()
     expect(one.answers).to_have_count(2)
-    expect(two.banner).to_contain_text("another window")
-    one.ask_and_wait("There")
-    # Sending a message takes over the conversation, too.
-    two.ask("Here again")
-    expect(two.answers).to_have_count(4)
-    two.settled()
-    assert [text for role, text in two.items() if role == "user"] == ["Where are you?", "Here", "There", "Here again"]
-    expect(one.banner).to_contain_text("another window")
-    # Different conversations do not affect each other.
-    two.begin_new()
-    two.ask_and_wait("Elsewhere")
-    one.banner.get_by_role("button", name="Use it here").click()
+    one.shows(two.answer())
     expect(one.banner).to_be_hidden()
-    expect(two.banner).to_be_hidden()
+    # The answer streams in both; either can stop it.
+    two.begin()
+    one.streaming(100)
+    expect(one.questions.last).to_contain_text(GOES_ON)
+    one.stop.click()
+    server.go_on()
+    one.settled()
+    two.settled()
+    for page in (one, two):
+        expect(page.answers.last).to_contain_text("You stopped this answer.")
+        page.shows(page.answer())
+    # Writing in one window makes the other one follow.
+    one.ask_and_wait("There")
+    expect(two.answers).to_have_count(4)
+    two.shows(one.answer())
+    assert [text for role, text in one.items() if role == "user"] == ["Where are you?", "Here", GOES_ON, "There"]
+
+
+def test_following_window_edits_and_survives_a_restart(start, tab, tmp_path):
+    server = start("--store-path", tmp_path / "store")
+    one = tab(server, lost_lines=True)
+    one.ask_and_wait("First")
+    two = tab(server, f"/#/{one.id()}", beside=one, lost_lines=True)
+    expect(two.answers).to_have_count(1)
+    server.kill()
+    expect(one.banner).to_contain_text("Nothing you wrote is")
+    one.server = two.server = start("--store-path", tmp_path / "store", "--port", server.port)
+    expect(one.banner).to_be_hidden()
+    one.prefer(temperature=0, max_output_tokens=8)
+    one.edit_last("Edited")
+    expect(one.page.get_by_text("2/2")).to_be_visible()
+    one.settled()
+    assert one.items()[0] == ("user", "Edited")
+
+
+def test_deletion_elsewhere_is_noticed_while_following(server, tab):
+    one = tab(server, lost_lines=True)
+    one.ask_and_wait("Soon gone")
+    two = tab(server, f"/#/{one.id()}", beside=one, lost_lines=True)
+    expect(two.answers).to_have_count(1)
+    two.call("DELETE", f"/v1/conversations/{one.id()}")
+    for page in (one, two):
+        expect(page.banner).to_contain_text("This conversation was deleted.")

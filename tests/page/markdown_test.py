@@ -14,8 +14,8 @@ def page(browser, shared_server):
     page.goto(f"http://127.0.0.1:{shared_server.port}/")
     page.evaluate(
         """async () => {
-          const { markdown } = await import("/page/markdown.js");
-          const { LiveText } = await import("/page/live_text.js");
+          const { markdown } = await import("/page/text/markdown.js");
+          const { LiveText } = await import("/page/text/live_text.js");
           window.whole = (text) => { const box = document.createElement("div"); box.append(markdown(text)); return box.innerHTML; };
           // Lets a text grow to each of these lengths, with a frame for each.
           window.grown = async (text, ends) => {
@@ -51,7 +51,7 @@ CASES = [
     ("**open and *never closed", "<p>**open and *never closed</p>"),
     ("`code *not* em` and ``a ` b``", "<p><code>code *not* em</code> and <code>a ` b</code></p>"),
     ("`never closed", "<p>`never closed</p>"),
-    (r"\*plain\* \[x\] \\", r"<p>*plain* [x] \</p>"),
+    (r"\*plain\* \_x\_ \\", r"<p>*plain* _x_ \</p>"),
     ("a &amp; b &lt;i&gt; &copy;", "<p>a &amp; b &lt;i&gt; &amp;copy;</p>"),
     ("[text](https://example.org/a?b=c)", f"<p>{a('https://example.org/a?b=c', 'text')}</p>"),
     ('[**bold**](https://example.org "title")', f"<p>{a('https://example.org/', '<strong>bold</strong>')}</p>"),
@@ -72,6 +72,11 @@ CASES = [
     ("> a\n> b\nlazy\n>\n> - c", '<blockquote><p>a\nb\nlazy</p><ul><li><span class="tight">c</span></li></ul></blockquote>'),
     ("a\n\n---\n\nb\n***", "<p>a</p><hr><p>b</p><hr>"),
     ("a <br> b<br/>c", "<p>a <br> b<br>c</p>"),
+    ("a[^1]\n\n[^1]: The *note*\n    continued.\n[^b]: Two",
+     '<p>a<sup><button type="button" class="reference" aria-label="Footnote 1">1</button></sup></p>'
+     '<div class="footnote" data-note="1" tabindex="-1"><span class="label">1</span><div>The <em>note</em>\ncontinued.</div></div>'
+     '<div class="footnote" data-note="b" tabindex="-1"><span class="label">b</span><div>Two</div></div>'),
+    ("[^ no] [^1](https://example.org/)", f"<p>[^ no] {a('https://example.org/', '^1')}</p>"),
 ]
 
 
@@ -96,11 +101,11 @@ def test_task_lists_and_tables(page):
     tasks = page.evaluate("(text) => whole(text)", "- [ ] a\n- [x] b")
     assert tasks.count('class="task"') == 2 and 'aria-label="done"' in tasks and 'aria-label="to do"' in tasks
     table = page.evaluate("(text) => whole(text)", "| a | b |\n|:-:|--:|\n| 1 | `x|y` \\| |\n| 2 |\n\nend")
-    assert '<th class="align-center" scope="col">a</th><th class="align-right" scope="col">b</th>' in table
+    assert '<th class="short align-center" scope="col">a</th><th class="short align-right" scope="col">b</th>' in table
     assert table.count("<tr>") == 3 and table.endswith("<p>end</p>")
 
 
-TEXT = """# A title
+TEXT = r"""# A title
 
 Some *text* with **bold `code`** and [a link](https://example.org/path), then more of it
 on a second line.
@@ -131,6 +136,18 @@ on a second line.
 const x = `a ${b}`; // and
 ```
 
+Inline $a_1$, then
+\[
+\frac{a}{b}
+\]
+and $$c$$ with a note[^1].
+
+[^1]: A note
+
+````call look_up
+{"a": 1}
+````
+
 ~~~
 plain ``` fence
 ~~~
@@ -144,7 +161,7 @@ def test_streamed_text_renders_like_complete_text(page):
     assert page.evaluate("([text, ends]) => grown(text, ends)", [TEXT, ends]) == whole
     rng = random.Random(17)
     pieces = ["*", "**", "`", "```\n", "~~~\n", "\n", "\n\n", "- ", "  ", "1. ", "> ", "| a | b |\n", "|---|---|\n", "# ", "[x](", "https://a.b)",
-              "text ", "\\", "<b>", "&amp;", "![", "---\n", "    ", "_", "\t"]
+              "text ", "\\", "<b>", "&amp;", "![", "---\n", "    ", "_", "\t", "$", "$$\n", "\\[\n", "\\]\n", "[^1]", "[^1]: ", "````call f\n"]
     for _ in range(60):
         text = "".join(rng.choice(pieces) for _ in range(rng.randint(5, 60)))
         ends = sorted(rng.sample(range(len(text)), min(6, len(text))))

@@ -30,10 +30,11 @@ HOSTILE = [
     "# <img src=x onerror=pwned()>\n> <script>pwned()</script>\n1. <script>pwned()</script>",
     "{{constructor.constructor('pwned()')()}} ${pwned()} <%= pwned() %>",
     "<math><mtext><table><mglyph><style><img src=x onerror=pwned()>",
+    r"$\text{<img src=x onerror=pwned()>} \href{javascript:pwned()}{x}$ \(\text{<script>pwned()</script>}\) $$\operatorname{x onclick=pwned()}$$",
     "\u202e[gnp.yrev](https://evil.example/)\u202c <form action=http://evil.example><button>x</button></form>",
 ]
 # Elements that the page itself never creates inside a message.
-FORBIDDEN = "script, img, iframe, object, embed, style, link, form, input, video, audio, math, base, meta, svg:not(.icon-svg, .ring), [srcdoc], [style]"
+FORBIDDEN = "script, img, iframe, object, embed, style, link, form, input, video, audio, math:not(.math > math), semantics, annotation, annotation-xml, maction, [href]:not(a), base, meta, svg:not(.icon-svg, .ring), [srcdoc], [style]"
 
 
 def watch(page):
@@ -94,7 +95,7 @@ def test_model_output_stays_text_while_streaming(server, tab):
     for text in HOSTILE:
         page.page.evaluate(
             """async (text) => {
-              const { LiveText } = await import("/page/live_text.js");
+              const { LiveText } = await import("/page/text/live_text.js");
               const box = document.createElement("div");
               document.getElementById("thread").append(box);
               const writer = new LiveText(box);

@@ -1,9 +1,10 @@
-# Writes the FILES into a C++ source, OUTPUT, that defines PageFiles() of page_files.h.
+# Writes the FILES, named by their paths below FOLDER, into a C++ source, OUTPUT, that defines PageFiles() of
+# page_files.h.
 set(arrays "")
 set(table "")
 set(index 0)
 foreach(file IN LISTS FILES)
-  get_filename_component(name ${file} NAME)
+  file(RELATIVE_PATH name ${FOLDER} ${file})
   file(READ ${file} bytes HEX)
   file(SHA256 ${file} hash)
   string(LENGTH "${bytes}" digits)

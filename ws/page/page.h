@@ -9,8 +9,9 @@
 
 namespace ringside {
 
-/// "/" is index.html, every other file is "/page/NAME". Files are built in and have an ETag; with a `folder` they are
-/// read from there at each request, so that edits show on reload, limited to the built-in names.
+/// "/" is index.html, every other file is "/page/PATH" with its path below clients/web. Files are built in and have an
+/// ETag; with a `folder` they are read from there at each request, so that edits show on reload, limited to the
+/// built-in names.
 void AddPageRoutes(Service& service, const std::string& folder);
 
 }  // namespace ringside

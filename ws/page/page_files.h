@@ -8,7 +8,7 @@
 namespace ringside {
 
 struct PageFile {
-  std::string_view name;  // "index.html"
+  std::string_view name;  // "index.html", "text/markdown.js"
   std::string_view bytes;
   std::string_view hash;  // of the contents, hexadecimal
 };

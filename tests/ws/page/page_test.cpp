@@ -36,9 +36,12 @@ TEST(PageTest, PageIsServedWithoutAKeyAndNothingElse) {
   EXPECT_TRUE(service.open_paths.contains("/"));
   EXPECT_TRUE(service.router.IsAnsweredAtOnce("/"));
   EXPECT_EQ(Get(service, "/page/app.js").content_type, "text/javascript; charset=utf-8");
+  EXPECT_EQ(Get(service, "/page/text/markdown.js").content_type, "text/javascript; charset=utf-8");
   EXPECT_EQ(Get(service, "/page/page.css").content_type, "text/css; charset=utf-8");
   EXPECT_EQ(Get(service, "/page/favicon.svg").content_type, "image/svg+xml");
-  for (const char* path : {"/page/", "/page/index.html", "/page/../etc/passwd", "/index.html"}) {
+  EXPECT_EQ(Get(service, "/page/manifest.webmanifest").content_type, "application/manifest+json");
+  for (const char* path :
+       {"/page/", "/page/index.html", "/page/text/", "/page/markdown.js", "/page/../etc/passwd", "/index.html"}) {
     EXPECT_EQ(Get(service, path).status, 404) << path;
   }
 }

@@ -1,7 +1,7 @@
 // Renders a streaming answer. Only its last block is rebuilt, at most once per frame and less often the longer that
 // takes; a code block only gets text appended. The cost per token does not grow with the answer.
 import { growingCode } from "./code.js";
-import { announce } from "./dom.js";
+import { announce } from "../dom.js";
 import { openFence, render, scan } from "./markdown.js";
 
 const SMOOTH_MS = 34; // a change painted within this time is considered cheap

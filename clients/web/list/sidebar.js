@@ -1,9 +1,14 @@
 // The list of conversations. All versions of a conversation are one entry, named by the first version.
-import * as api from "./api.js";
+import * as api from "../api.js";
 import { laterUsed, rootOf } from "./branches.js";
-import { byId, el } from "./dom.js";
-import { period } from "./format.js";
-import { icon } from "./icons.js";
+import { byId, el } from "../dom.js";
+import { count, period } from "../format.js";
+import { icon } from "../icons.js";
+import { TextSearch } from "./text_search.js";
+import { t } from "../strings.js";
+
+const SHORTEST_QUERY = 3;
+const SEARCH_PAUSE_MS = 300;
 
 export class Sidebar {
   conversations = new Map(); // id -> conversation object, with its `order` of creation
@@ -16,30 +21,37 @@ export class Sidebar {
   #removed = new Set();
   #learned = null;
   #menu = null;
+  #archiveOpen = false;
+  #texts = new TextSearch();
+  #found = []; // {entry, snippet}: matches in messages
+  #searching = false;
+  #searchTimer = 0;
 
-  // `act`: open(id), create(), rename(entry), exportOne(entry), exportText(entry), remove(entry), importFile(file),
-  // settings(), help(), theme(), toggle().
+  // `act`: open(id), create(), importFile(file), settings(), help(), theme(), toggle(), and the verbs of
+  // list_verbs.js with an entry.
   constructor(act) {
     this.act = act;
-    this.search = el("input", { type: "search", id: "search", placeholder: "Search", "aria-label": "Search conversations", autocomplete: "off", spellcheck: "false" });
+    this.search = el("input", { type: "search", id: "search", placeholder: t("Search"), "aria-label": t("Search conversations"), autocomplete: "off", spellcheck: "false" });
     this.search.addEventListener("input", () => {
       this.#query = this.search.value.trim().toLowerCase();
+      this.#found = [];
       this.render();
+      this.#searchTexts();
     });
     this.search.addEventListener("keydown", (event) => this.#searchKey(event));
     this.list = el("div", { class: "list" });
-    this.file = el("input", { type: "file", class: "unseen", accept: ".ringside", tabindex: "-1", "aria-hidden": "true", onchange: () => {
+    this.file = el("input", { type: "file", class: "unseen", accept: ".ringside,.json,.zip", tabindex: "-1", "aria-hidden": "true", onchange: () => {
       if (this.file.files[0]) act.importFile(this.file.files[0]);
       this.file.value = "";
     } });
     const tool = (name, label, onclick) => el("button", { type: "button", class: "icon", "aria-label": label, title: label, onclick }, icon(name));
-    this.themeButton = tool("auto", "Theme", () => act.theme());
+    this.themeButton = tool("auto", t("Theme"), () => act.theme());
     byId("sidebar").append(
-      el("div", { class: "brand" }, el("p", {}, "Ringside"), tool("panel", "Hide conversations", () => act.toggle())),
-      el("button", { type: "button", class: "new", onclick: () => act.create() }, icon("plus"), "New conversation"),
+      el("div", { class: "brand" }, el("p", {}, "Ringside"), tool("panel", t("Hide conversations"), () => act.toggle())),
+      el("button", { type: "button", class: "new", onclick: () => act.create() }, icon("plus"), t("New conversation")),
       el("div", { class: "search" }, icon("search", 16), this.search), this.list, this.file,
-      el("div", { class: "tools" }, tool("settings", "Settings", () => act.settings()), this.themeButton,
-        tool("load", "Import a conversation", () => this.file.click()), tool("help", "Keyboard", () => act.help())));
+      el("div", { class: "tools" }, tool("settings", t("Settings"), () => act.settings()), this.themeButton,
+        tool("load", t("Import conversations"), () => this.file.click()), tool("help", t("Keyboard"), () => act.help())));
     this.list.addEventListener("keydown", (event) => this.#listKey(event));
     document.addEventListener("click", (event) => this.#menu && !this.#menu.contains(event.target) && this.#closeMenu());
     document.addEventListener("keydown", (event) => {
@@ -51,7 +63,7 @@ export class Sidebar {
 
   setTheme(name) {
     this.themeButton.replaceChildren(icon({ light: "sun", dark: "moon", auto: "auto" }[name]));
-    this.themeButton.setAttribute("aria-label", `Theme: ${{ light: "light", dark: "dark", auto: "system" }[name]}`);
+    this.themeButton.setAttribute("aria-label", t("Theme: {name}", { name: { light: t("light"), dark: t("dark"), auto: t("system") }[name] }));
     this.themeButton.title = this.themeButton.getAttribute("aria-label");
   }
 
@@ -101,6 +113,15 @@ export class Sidebar {
     this.conversations.delete(id);
   }
 
+  // Takes back a removal.
+  restore(conversations) {
+    for (const conversation of conversations) {
+      this.#removed.delete(conversation.id);
+      this.learn(conversation);
+    }
+    this.render();
+  }
+
   setCurrent(id) {
     this.#current = id;
     this.render();
@@ -124,7 +145,8 @@ export class Sidebar {
       const first = this.conversations.get(entry.root) ?? latest;
       Object.assign(entry, {
         id: latest.id, order: latest.order, updated: latest.ringside.updated_at, running: entry.members.some((one) => one.ringside.active_response_id),
-        damaged: entry.members.some((one) => one.ringside.damaged), title: first.metadata.title || latest.metadata.title || "Untitled",
+        damaged: entry.members.some((one) => one.ringside.damaged), title: first.metadata.title || latest.metadata.title || t("Untitled"),
+        pinned: first.metadata.pinned === "1", archived: first.metadata.archived === "1",
       });
     }
     return [...entries.values()].sort((a, b) => b.updated - a.updated || b.order - a.order);
@@ -132,50 +154,88 @@ export class Sidebar {
 
   title(conversation) {
     const first = this.conversations.get(rootOf(conversation)) ?? conversation;
-    return first.metadata.title || conversation.metadata.title || "Untitled";
+    return first.metadata.title || conversation.metadata.title || t("Untitled");
   }
 
   render() {
     const focused = document.activeElement?.closest?.("[data-id]")?.dataset.id;
     const top = this.list.scrollTop;
-    const entries = this.entries().filter(({ title }) => title.toLowerCase().includes(this.#query));
+    const found = this.entries().filter(({ title }) => title.toLowerCase().includes(this.#query));
+    const entries = found.filter(({ archived }) => !archived);
+    const archived = found.filter((entry) => entry.archived);
     const groups = [];
-    let last = null;
-    for (const entry of entries) {
-      const name = period(entry.updated);
-      if (name !== last) {
-        groups.push({ name, rows: [] });
-        last = name;
-      }
+    for (const entry of [...entries.filter(({ pinned }) => pinned), ...entries.filter(({ pinned }) => !pinned)]) {
+      const name = entry.pinned ? t("Pinned") : period(entry.updated);
+      if (name !== groups.at(-1)?.name) groups.push({ name, rows: [] });
       groups.at(-1).rows.push(this.#row(entry));
     }
     this.list.replaceChildren(...groups.map(({ name, rows }, i) =>
       el("section", { "aria-labelledby": `period-${i}` }, el("h2", { id: `period-${i}` }, name), el("ul", {}, ...rows))));
-    if (!entries.length && this.loaded) {
-      this.list.append(el("p", { class: "none" }, this.#query ? "No matching titles." : "Your conversations will appear here."));
+    if (archived.length) this.list.append(this.#archive(archived));
+    if (this.#query) this.list.append(...this.#matches(found));
+    if (!found.length && !this.#found.length && !this.#searching && this.loaded) {
+      this.list.append(el("p", { class: "none" }, this.#query ? t("Nothing found.") : t("Your conversations will appear here.")));
     }
     this.list.scrollTop = top;
     if (focused) this.list.querySelector(`[data-id="${CSS.escape(focused)}"] a`)?.focus({ preventScroll: true });
   }
 
+  // Searches the messages, a moment after the last letter.
+  #searchTexts() {
+    clearTimeout(this.#searchTimer);
+    this.#texts.stop();
+    this.#searching = this.#query.length >= SHORTEST_QUERY;
+    if (!this.#searching) return;
+    this.#searchTimer = setTimeout(async () => {
+      const finished = await this.#texts.run(this.entries(), this.#query, (match) => {
+        this.#found.push(match);
+        this.render();
+      });
+      if (!finished) return;
+      this.#searching = false;
+      this.render();
+    }, SEARCH_PAUSE_MS);
+  }
+
+  // The conversations whose messages match, without those whose titles do.
+  #matches(titled) {
+    const shown = new Set(titled.map(({ id }) => id));
+    const rows = this.#found.filter(({ entry }) => !shown.has(entry.id)).map(({ entry, snippet }) => {
+      const row = this.#row(entry);
+      row.querySelector("a").append(el("span", { class: "snippet" }, snippet.before, el("mark", {}, snippet.match), snippet.after));
+      return row;
+    });
+    if (!rows.length) return this.#searching ? [el("p", { class: "none", role: "status" }, t("Searching the messages …"))] : [];
+    return [el("section", { "aria-labelledby": "in-messages" }, el("h2", { id: "in-messages" }, t("In messages")), el("ul", { class: "matches" }, ...rows))];
+  }
+
+  // Open while a search looks into it.
+  #archive(entries) {
+    const details = el("details", { class: "archive", open: this.#archiveOpen || this.#query !== "" },
+      el("summary", {}, icon("archive", 15), t("Archived"), el("span", {}, count(entries.length))), el("ul", {}, ...entries.map((entry) => this.#row(entry))));
+    details.addEventListener("toggle", () => { if (!this.#query) this.#archiveOpen = details.open; });
+    return details;
+  }
+
   #row(entry) {
     const current = entry.members.some(({ id }) => id === this.#current);
-    const more = el("button", { type: "button", class: "icon quiet more", "aria-label": `More for ${entry.title}`, "aria-haspopup": "menu", onclick: (event) => {
+    const more = el("button", { type: "button", class: "icon quiet more", "aria-label": t("More for {title}", { title: entry.title }), "aria-haspopup": "menu", onclick: (event) => {
       event.stopPropagation();
       this.#openMenu(entry, more);
     } }, icon("more"));
     return el("li", { class: current ? "entry current" : "entry", "data-id": entry.id },
       el("a", { href: `#/${encodeURIComponent(entry.id)}`, "aria-current": current && "page" },
-        entry.running ? el("span", { class: "running", role: "img", "aria-label": "being answered" }) : null,
-        entry.damaged ? el("span", { class: "broken", role: "img", "aria-label": "damaged" }, icon("warn", 15)) : null,
+        entry.running ? el("span", { class: "running", role: "img", "aria-label": t("being answered") }) : null,
+        entry.damaged ? el("span", { class: "broken", role: "img", "aria-label": t("damaged") }, icon("warn", 15)) : null,
         el("span", { class: "title" }, el("bdi", {}, entry.title))), more);
   }
 
   #openMenu(entry, button) {
     this.#closeMenu();
     const item = (name, label, run, kind) => el("button", { type: "button", role: "menuitem", class: kind, onclick: () => { this.#closeMenu(true); run(entry); } }, icon(name, 16), label);
-    const menu = el("div", { class: "menu", role: "menu", "aria-label": entry.title }, item("edit", "Rename", this.act.rename), item("save", "Export", this.act.exportOne),
-      item("copy", "Save as text", this.act.exportText), item("trash", "Delete", this.act.remove, "danger"));
+    const menu = el("div", { class: "menu", role: "menu", "aria-label": entry.title }, item("edit", t("Rename"), this.act.rename),
+      item("pin", entry.pinned ? t("Unpin") : t("Pin"), this.act.pin), item("archive", entry.archived ? t("Take out of the archive") : t("Archive"), this.act.archive),
+      item("file", t("Save as Markdown"), this.act.saveMarkdown), item("file", t("Save as JSON"), this.act.saveJson), item("save", t("Export for Ringside"), this.act.saveSealed), item("trash", t("Delete"), this.act.remove, "danger"));
     menu.addEventListener("keydown", (event) => {
       if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
       event.preventDefault();
@@ -208,6 +268,8 @@ export class Sidebar {
     if (event.key === "Escape" && this.search.value) {
       event.stopPropagation();
       this.search.value = this.#query = "";
+      this.#found = [];
+      this.#texts.stop();
       this.render();
     } else if (event.key === "ArrowDown" && first) {
       event.preventDefault();

@@ -1,7 +1,9 @@
 // Inline Markdown as nodes: emphasis, code, links, line breaks. The text comes from a model and is treated as hostile:
 // it becomes text nodes in a few kinds of elements, links may use http, https and mailto only, and images are not
 // loaded (a URL could leak data). Every step looks back or ahead a bounded distance, so the work is linear in the text.
-import { el } from "./dom.js";
+import { el } from "../dom.js";
+import { reference } from "./footnotes.js";
+import { bracketed, dollar } from "./math.js";
 
 const MOST_OPEN = 16; // limit of open marks examined
 const LONGEST_ADDRESS = 2000;
@@ -9,7 +11,7 @@ const ENTITIES = { amp: "&", lt: "<", gt: ">", quot: '"', apos: "'", nbsp: "\u00
 const WORD = /[\p{L}\p{N}_]/u;
 const TAGS = { "*": "em", _: "em", "**": "strong", __: "strong", "~~": "del" };
 // Any character that may start a construct ends the plain run.
-const PLAIN = /[^\\`*_~[\]!<&\nhH]+/y;
+const PLAIN = /[^\\`*_~[\]!<&\nhH$]+/y;
 
 // The link's address if it is safe, else null.
 export function safeAddress(text) {
@@ -103,6 +105,7 @@ class Writer {
 }
 
 function escape(writer) {
+  if (bracketed(writer)) return true;
   const next = writer.text[writer.at + 1];
   if (next === "\n") {
     writer.push(el("br"));
@@ -180,6 +183,7 @@ function emphasis(writer) {
 }
 
 function bracket(writer) {
+  if (reference(writer)) return true;
   writer.open("[");
   ++writer.at;
   return true;
@@ -278,7 +282,7 @@ function lineEnd(writer) {
 
 const STEPS = {
   "\\": escape, "`": code, "*": emphasis, _: emphasis, "~": emphasis, "[": bracket, "]": closeBracket, "!": picture,
-  "<": angle, "&": entity, h: bare, H: bare, "\n": lineEnd,
+  "<": angle, "&": entity, h: bare, H: bare, "\n": lineEnd, $: dollar,
 };
 
 export const inline = (text) => new Writer(text).run();

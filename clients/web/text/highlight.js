@@ -1,6 +1,6 @@
 // Syntax colours for code: comments, strings, numbers and keywords, found in one pass. Not a parser; unrecognised text
 // stays plain.
-import { el } from "./dom.js";
+import { el } from "../dom.js";
 
 const LONGEST = 60_000; // characters; longer code stays plain
 

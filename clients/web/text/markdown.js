@@ -1,29 +1,29 @@
 // Block-level Markdown as elements, for the subset that models write: headings, paragraphs, fenced code, lists, quotes,
-// tables, rules. Raw HTML is text. inline.js handles the content of a line.
+// tables, rules, formulas, footnotes. Raw HTML is text. inline.js handles the content of a line.
 //
 // A growing text is parsed again from its last block only: `scan` returns where each block begins.
 import { codeBlock } from "./code.js";
-import { el } from "./dom.js";
+import { el } from "../dom.js";
+import { icon } from "../icons.js";
+import { isNote, noteBlock } from "./footnotes.js";
 import { inline } from "./inline.js";
+import { beginsFormula, endOfFormula, formulaBlock } from "./math.js";
+import { isTable, table } from "./tables.js";
+import { t } from "../strings.js";
 
 const DEEPEST = 8; // nested quotes and lists; deeper ones become paragraphs
 
-const FENCE = /^( {0,3})(`{3,}|~{3,})[ \t]*([^`\n]*)$/;
+export const FENCE = /^( {0,3})(`{3,}|~{3,})[ \t]*([^`\n]*)$/;
 const HEADING = /^ {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$/;
 const RULE = /^ {0,3}(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,})$/;
 const QUOTE = /^ {0,3}> ?/;
 const ITEM = /^( {0,3})([-*+]|\d{1,9}[.)])(?:([ \t]+)|$)/;
-const DELIMITERS = /^ {0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$/;
 const blank = (line) => line.trim() === "";
-
-function isTable(lines, i) {
-  return i + 1 < lines.length && lines[i].includes("|") && lines[i + 1].includes("-") && DELIMITERS.test(lines[i + 1]) &&
-    cells(lines[i]).length === cells(lines[i + 1]).length;
-}
 
 function beginsBlock(lines, i) {
   const line = lines[i];
-  return FENCE.test(line) || HEADING.test(line) || RULE.test(line) || QUOTE.test(line) || ITEM.test(line) || isTable(lines, i);
+  return FENCE.test(line) || HEADING.test(line) || RULE.test(line) || QUOTE.test(line) || ITEM.test(line) || isTable(lines, i) || beginsFormula(line) ||
+    isNote(line);
 }
 
 // The first line after the block that begins at line i.
@@ -36,6 +36,7 @@ function endOf(lines, i, depth) {
     return Math.min(end + 1, lines.length);
   }
   if (HEADING.test(line) || RULE.test(line)) return i + 1;
+  if (beginsFormula(line)) return endOfFormula(lines, i);
   let end = i + 1;
   if (QUOTE.test(line) && depth < DEEPEST) {
     while (end < lines.length && (QUOTE.test(lines[end]) || (!blank(lines[end]) && !beginsBlock(lines, end)))) ++end;
@@ -52,7 +53,8 @@ function endOf(lines, i, depth) {
   return end;
 }
 
-const closes = (line, mark) => {
+// Whether the line closes a fence that was opened by `mark`.
+export const closes = (line, mark) => {
   const found = /^ {0,3}(`{3,}|~{3,})[ \t]*$/.exec(line);
   return found !== null && found[1][0] === mark[0] && found[1].length >= mark.length;
 };
@@ -122,37 +124,6 @@ export function scan(text, depth = 0) {
   return blocks;
 }
 
-export function cells(line) {
-  const row = line.trim().replace(/^\|/, "");
-  const out = [];
-  let cell = "";
-  for (let i = 0; i < row.length; ++i) {
-    if (row[i] === "\\" && row[i + 1] === "|") {
-      cell += "|";
-      ++i;
-    } else if (row[i] === "|") {
-      out.push(cell.trim());
-      cell = "";
-    } else {
-      cell += row[i];
-    }
-  }
-  if (cell.trim()) out.push(cell.trim());
-  return out;
-}
-
-function table(lines) {
-  const aligns = cells(lines[1]).map((cell) =>
-    cell.endsWith(":") ? (cell.startsWith(":") ? "center" : "right") : cell.startsWith(":") ? "left" : null,
-  );
-  const row = (line, name) => {
-    const texts = cells(line);
-    return el("tr", {}, ...aligns.map((align, i) => el(name, { class: align && `align-${align}`, scope: name === "th" && "col" }, inline(texts[i] ?? ""))));
-  };
-  return el("div", { class: "table", tabindex: "0", role: "group", "aria-label": "Table" },
-    el("table", {}, el("thead", {}, row(lines[0], "th")), el("tbody", {}, ...lines.slice(2).map((line) => row(line, "td")))));
-}
-
 function list(lines, depth) {
   const first = ITEM.exec(lines[0]);
   const ordered = /\d/.test(first[2]);
@@ -173,7 +144,8 @@ function list(lines, depth) {
     const task = /^\[([ xX])\][ \t]+/.exec(group[0]);
     if (task) group[0] = group[0].slice(task[0].length);
     const item = el("li", { class: task && "task" });
-    if (task) item.append(el("span", { class: task[1] === " " ? "tick" : "tick ticked", role: "img", "aria-label": task[1] === " " ? "to do" : "done" }));
+    if (task) item.append(el("span", { class: task[1] === " " ? "tick" : "tick ticked", role: "img", "aria-label": task[1] === " " ? t("to do") : t("done") },
+      task[1] === " " ? null : icon("check", 11)));
     for (const block of scan(group.join("\n"), depth + 1)) item.append(render(block.lines, depth + 1, !loose));
     return item;
   });
@@ -200,6 +172,9 @@ export function render(lines, depth = 0, tight = false) {
   }
   if (depth < DEEPEST && ITEM.test(line)) return list(lines, depth);
   if (isTable(lines, 0)) return table(lines);
+  if (isNote(line)) return noteBlock(lines);
+  const math = formulaBlock(lines);
+  if (math) return math;
   const text = inline(lines.map((part) => part.trimStart()).join("\n").trimEnd());
   if (!tight) return el("p", {}, text);
   return el("span", { class: "tight" }, text);

@@ -1,0 +1,51 @@
+// The name of the model below the message box; a choice if the server has adapters or other names.
+import { el } from "../dom.js";
+import { load, save } from "../store.js";
+import { t } from "../strings.js";
+
+export class ModelPicker {
+  #models = [];
+  #used = ""; // by the open conversation; "" for a new one
+  #picked = null;
+
+  constructor() {
+    this.element = el("span", { class: "model" });
+  }
+
+  // `models`: entries of the server's list; the first is the served model.
+  setModels(models) {
+    this.#models = models.map(({ id }) => id);
+    if (this.#models.length < 2) return this.element.replaceChildren(...this.#models);
+    this.choice = el("select", { "aria-label": t("Model"), onchange: () => this.#pick(this.choice.value) }, ...this.#models.map((id) => el("option", { value: id }, id)));
+    this.element.replaceChildren(this.choice);
+    this.#show();
+  }
+
+  // The open conversation, or null.
+  open(conversation) {
+    const used = conversation ? conversation.info?.ringside.adapter || this.#models[0] || "" : "";
+    if (used === this.#used) return;
+    this.#used = used;
+    this.#picked = null;
+    this.#show();
+  }
+
+  // Fields of a request that names another model than the conversation's last one.
+  fields() {
+    const model = this.#current();
+    return this.#models.includes(model) && model !== (this.#used || this.#models[0]) ? { model } : {};
+  }
+
+  #pick(model) {
+    this.#picked = model;
+    save("model", model === this.#models[0] ? null : model);
+  }
+
+  #current() {
+    return this.#picked ?? (this.#used || load("model", this.#models[0]));
+  }
+
+  #show() {
+    if (this.choice) this.choice.value = this.#models.includes(this.#current()) ? this.#current() : this.#models[0];
+  }
+}
