@@ -197,6 +197,8 @@ void LaunchRouteExperts(const Launcher& on, const ExpertsCall& call);
 void LaunchTiledExperts(const Launcher& on, const ExpertsCall& call, const ExpertsSelection& selection);
 void LaunchFewExperts(const Launcher& on, const ExpertsCall& call);
 void LaunchManyExperts(const Launcher& on, const ExpertsCall& call);
+/// All of the above for one row, and the sum, if selection.one_row.
+void LaunchRowExperts(const Launcher& on, const ExpertsCall& call, const ExpertsSelection& selection);
 /// y += the weighted sum of the parts.
 void LaunchSumParts(const Launcher& on, const ExpertsCall& call);
 

@@ -33,9 +33,7 @@ void StoreAs(DType dtype, float value, std::byte* to) {
 bool IsLarge(const HostTensor& host) { return host.cols >= 1024 && host.rows * host.cols >= int64_t{1} << 20; }
 /// Whether it is one of the projections per head that share their input with large matrices (decays and weights of
 /// recurrent layers): of the type of one of these, it shares that one's launch.
-bool IsOneRowPerHead(const HostTensor& host) {
-  return host.cols >= 1024 && host.rows <= kMaxHeadRows && !host.adapter;
-}
+bool IsOneRowPerHead(const HostTensor& host) { return host.cols >= 1024 && host.rows <= kMaxHeadRows && !host.adapter; }
 
 }  // namespace
 
