@@ -12,7 +12,7 @@
 namespace ringside::testing {
 namespace {
 
-constexpr int64_t kHeads = 8, kLength = 5600, kChunk = 800, kLast = 3;
+constexpr int64_t kHeads = 4, kLength = 5600, kChunk = 800, kLast = 3;
 
 class LongAttention : public DeviceTest, public ::testing::WithParamInterface<std::string> {
  protected:
@@ -63,6 +63,7 @@ INSTANTIATE_TEST_SUITE_P(All, LongAttention, ::testing::Values("cpu", "cuda_bf16
 
 TEST_P(LongAttention, MatchesANaiveSoftmax) {
   for (const int64_t d : {64, 256}) {
+    if (d > 64 && GetParam() == "cpu") continue;  // slow
     const DType cache = type_ == DType::kF32 ? DType::kF16 : type_;
     const KvShape shape{.layers = 1,
                         .kv_heads = 1,
