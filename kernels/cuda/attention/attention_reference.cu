@@ -22,11 +22,12 @@ __device__ __forceinline__ int64_t ValueElement(const AttentionPlan& a, int d, i
 
 // One block per row and head, with a thread per dimension: a row's loads are in flight together.
 __global__ void StoreRowsKernel(AttentionPlan a) {
-  BeginDependentKernel();
+  TriggerProgrammaticLaunch();
   const int row = blockIdx.x, kv_head = blockIdx.y;
-  const StagedRow at = a.rows[row];
+  const StagedRow at = a.rows[row];  // staged before the step
   const int lane = LaneOf(at.position, at.pinned);
   char* tile = KeysAt(a, at, at.position, kv_head);
+  GridDependencySync();
   WithQkv(a, [&](const auto* x) {
     for (int d = threadIdx.x; d < a.head_dim; d += blockDim.x) {
       StoreCached(tile, a.cache, KeyElement(a, d, lane),

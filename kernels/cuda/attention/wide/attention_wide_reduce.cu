@@ -53,19 +53,21 @@ __device__ __forceinline__ void AddSplits(const float* sums, const float* stats,
 template <int kValues>
 __global__ void __launch_bounds__(kBlockThreads) ReduceWideKernel(AttentionPlan a, int first_tile) {
   __shared__ float sums[kWarps][kDims], totals[kWarps], maxima[kWarps];
-  BeginDependentKernel();
+  TriggerProgrammaticLaunch();
   constexpr int kSlices = kValues / kDims;
   const int m = blockIdx.x / kSlices, d = blockIdx.x % kSlices * kDims, warp = threadIdx.x / 32,
             lane = threadIdx.x % 32;
   const int t = first_tile + static_cast<int>(blockIdx.z);
-  const StagedTile tile = a.tiles[t];
+  const StagedTile tile = a.tiles[t];  // staged before the step, as the splits are
+  const int listed = a.wide_splits == nullptr ? 0 : ListedSplits(a, t);
+  GridDependencySync();  // also if no block of the grid has work
   if (m >= tile.rows * a.tile_heads) return;
   int pinned = 0, first_ring = 0, count = 0;
   if (a.wide_splits == nullptr) {
     const FixedSplits splits(a, tile, WideUnits(tile));
     pinned = splits.pinned, first_ring = splits.first_ring, count = splits.count;
   } else {
-    count = ListedSplits(a, t);
+    count = listed;
     if (count == 1) return;  // its block has stored the results
   }
   const WidePartials<kValues> partials(a, t, blockIdx.z, blockIdx.y, gridDim.y);
@@ -99,12 +101,13 @@ __global__ void __launch_bounds__(kBlockThreads) ReduceWideKernel(AttentionPlan 
 /// As ReduceWideKernel for listed splits, with a warp per query and 128 dimensions.
 template <int kValues>
 __global__ void __launch_bounds__(kBlockThreads) ReduceFewWideKernel(AttentionPlan a) {
-  BeginDependentKernel();
+  TriggerProgrammaticLaunch();
   constexpr int kSlices = kValues / kDims;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, at = blockIdx.x * kWarps + warp;
   const int m = at / kSlices, d = at % kSlices * kDims + lane * 4, t = static_cast<int>(blockIdx.z);
   const StagedTile tile = a.tiles[t];
   const int count = ListedSplits(a, t);
+  GridDependencySync();
   if (m >= tile.rows * a.tile_heads || count == 1) return;
   const WidePartials<kValues> partials(a, t, t, blockIdx.y, gridDim.y);
   const float* stats = partials.first + kWideQueries * kValues + 2 * m;
