@@ -30,8 +30,8 @@ struct CudaBackendOptions {
   /// these also quantize their input rows to E4M3, each with the scale of QuantizeRow.
   std::optional<DType> quantization;
   /// Without `quantization`: keeps block-quantized weights (block_quant_layout.h), and E4M3 weights with scales, at
-  /// their size in the file. Narrow and small matrices, which gain little, are kept so only with `keeps_small_blocks`.
-  /// Off: weights are dequantized to `dtype`.
+  /// their size in the file. Narrow and small matrices, which gain little, are kept so only with `keeps_small_blocks`,
+  /// except those of few outputs. Off: weights are dequantized to `dtype`.
   bool keeps_blocks = true;
   bool keeps_small_blocks = false;
   double memory_utilization = 0.9;  // share of free memory allocated at start; nothing is allocated later

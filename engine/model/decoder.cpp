@@ -47,14 +47,14 @@ Decoder::Decoder(Backend& backend, const ModelSpec& spec, const Shard& shard, st
       stream_scratch_{.columns = spec.hidden},
       normed_{.columns = spec.hidden, .dtype = backend.activation_dtype()},
       mlp_normed_{.columns = spec.parallel && !spec.shared_norm ? spec.hidden : 0, .dtype = backend.activation_dtype()},
-      qkv_{.columns = std::max(own_.Widest(&ModelSpec::gate_columns) + own_.Widest(&ModelSpec::qkv_columns),
-                               own_.recurrent_columns()),
+      qkv_{.columns = std::max(
+               own_.Widest(&ModelSpec::gate_columns) + own_.Widest(&ModelSpec::qkv_columns) + spec.latent.query_rank,
+               own_.recurrent_columns()),
            .dtype = backend.activation_dtype()},
       attended_{.columns =
                     std::max({own_.Widest(&ModelSpec::attended_columns), own_.recurrent_outputs(), spec.expert_inputs}),
                 .dtype = backend.activation_dtype()},
       latent_{
-          .query_latents = {.columns = spec.latent.query_rank, .dtype = backend.activation_dtype()},
           .queries = {.columns = spec.latent.rank > 0 ? own_.query_columns() : 0, .dtype = backend.activation_dtype()},
           .expanded = {.columns = spec.latent.rank > 0 ? own_.value_columns() : 0,
                        .dtype = backend.activation_dtype()}},
@@ -97,7 +97,6 @@ Status Decoder::Reserve(int64_t rows) {
                            &mlp_normed_,
                            &qkv_,
                            &attended_,
-                           &latent_.query_latents,
                            &latent_.queries,
                            &latent_.expanded,
                            &mixed_,

@@ -51,9 +51,8 @@ class Decoder final : public RankDecoder {
     Result<Tensor> Rows(Backend& backend, int64_t rows, int64_t width = 0);
   };
   struct LatentScratch {
-    Scratch query_latents;  // [T, query rank]
-    Scratch queries;        // [T, H (plain + rotary)]
-    Scratch expanded;       // [T, H v], v: dimensions of an expanded value
+    Scratch queries;   // [T, H (plain + rotary)]
+    Scratch expanded;  // [T, H v], v: dimensions of an expanded value
   };
   struct LayerInputScratch {
     Scratch all, projected;  // [T, L P]
@@ -168,7 +167,7 @@ class Decoder final : public RankDecoder {
   Scratch stream_scratch_;  // [T, D] residual stream; T is a micro-batch except in the last stage
   Scratch normed_;          // [T, D]
   Scratch mlp_normed_;      // [T, D], if attention and MLP have separate norms of one input
-  Scratch qkv_;             // [T, (H + 2G) d] after [T, H d] gates; or a recurrent layer's projected rows
+  Scratch qkv_;             // [T, (H + 2G) d] after [T, H d] gates; or a recurrent layer's projected rows; or latents
   Scratch attended_;        // [T, H v], v: dimensions of a cached value; or a recurrent layer's result
   LatentScratch latent_;    // of latent attention
   Scratch mixed_;           // [T, RecurrenceShape::mixed_columns()]

@@ -8,29 +8,28 @@ namespace ringside {
 void Decoder::AttendLatent(Tensor x, const LayerWeights& w, const LayerStep& step) {
   const LatentAttention& sizes = own_.latent;
   const LatentWeights& latent = w.latent;
-  const auto linear = [&](Tensor in, const Weight& weight, Tensor out) {
-    const Weight* weights[] = {&weight};
-    backend_.Linear({.x = in, .weights = weights, .y = out});
-  };
-  Tensor input = x;  // of the queries
-  if (sizes.query_rank > 0) {
-    input = latent_.query_latents.Rows(backend_, x.rows).value();
-    linear(x, latent.query_down, input);
-    backend_.RmsNormHeads(input, 1, latent.query_norm.data(), sizes.norm_eps);
-  }
+  // A row: absorbed queries, its latent and rotated key, the queries' latent. The last two are projected together.
+  const int64_t absorbed_columns = own_.heads * own_.head_dim;
+  const Tensor projected = qkv_.Rows(backend_, x.rows, own_.qkv_columns() + sizes.query_rank).value();
+  const Tensor absorbed = projected.Columns(0, absorbed_columns),
+               key = projected.Columns(absorbed_columns, own_.head_dim);
+  const Tensor query_latents = projected.Columns(own_.qkv_columns(), sizes.query_rank);
+  std::vector<const Weight*> down = {&latent.down};
+  if (sizes.query_rank > 0) down.push_back(&latent.query_down);
+  backend_.Linear(
+      {.x = x, .weights = down, .y = projected.Columns(absorbed_columns, own_.head_dim + sizes.query_rank)});
+  backend_.RmsNormHeads(key.Columns(0, sizes.rank), 1, latent.norm.data(), sizes.norm_eps);
+  if (sizes.query_rank > 0) backend_.RmsNormHeads(query_latents, 1, latent.query_norm.data(), sizes.norm_eps);
   const Tensor queries = latent_.queries.Rows(backend_, x.rows).value();
-  linear(input, latent.query, queries);
-
-  AttentionArgs args = step.attention;
-  args.qkv = qkv_.Rows(backend_, x.rows, own_.qkv_columns()).value();
-  args.out = attended_.Rows(backend_, x.rows, own_.attended_columns()).value();
-  args.first_rotary = sizes.rank;
-  const Tensor absorbed = args.qkv.Columns(0, own_.heads * own_.head_dim);
+  const Weight* query[] = {&latent.query};
+  backend_.Linear({.x = sizes.query_rank > 0 ? query_latents : x, .weights = query, .y = queries});
   backend_.LinearHeads(
       {.x = queries, .weight = &latent.key_up, .heads = own_.heads, .carried = own_.rotary, .y = absorbed});
-  const Tensor key = args.qkv.Columns(absorbed.cols, own_.head_dim);
-  linear(x, latent.down, key);
-  backend_.RmsNormHeads(key.Columns(0, sizes.rank), 1, latent.norm.data(), sizes.norm_eps);
+
+  AttentionArgs args = step.attention;
+  args.qkv = projected.Columns(0, own_.qkv_columns());
+  args.out = attended_.Rows(backend_, x.rows, own_.attended_columns()).value();
+  args.first_rotary = sizes.rank;
   backend_.Attention(args);
 
   const Tensor values = latent_.expanded.Rows(backend_, x.rows).value();

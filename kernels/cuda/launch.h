@@ -171,7 +171,7 @@ void LaunchTiledAttention(const Launcher& on, const AttentionPlan& plan);
 /// Number of resident row tiles (of few rows or of chunks) if the keys of each are split over `splits` blocks.
 int ResidentAttentionTiles(const Launcher& on, DType cache, int64_t head_dim, bool chunk, int splits);
 /// Reduces the split-K partial results in plan.partial of tiles with up to `queries` query rows (rows times heads);
-/// used by the small configuration, which has no clusters.
+/// used by the small configuration, which has no clusters, and with AttentionPlan::apart.
 void LaunchReduceSplits(const Launcher& on, const AttentionPlan& plan, const StagedTile* tiles, int64_t count,
                         int queries, int splits);
 /// Queries per block of the WGMMA kernel for chunks of up to `queries` queries that see up to `keys` keys; 0 if this
@@ -197,6 +197,8 @@ void LaunchRouteExperts(const Launcher& on, const ExpertsCall& call);
 void LaunchTiledExperts(const Launcher& on, const ExpertsCall& call, const ExpertsSelection& selection);
 void LaunchFewExperts(const Launcher& on, const ExpertsCall& call);
 void LaunchManyExperts(const Launcher& on, const ExpertsCall& call);
+/// All of the above for one row, and the sum, if selection.one_row.
+void LaunchRowExperts(const Launcher& on, const ExpertsCall& call, const ExpertsSelection& selection);
 /// y += the weighted sum of the parts.
 void LaunchSumParts(const Launcher& on, const ExpertsCall& call);
 

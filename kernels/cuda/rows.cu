@@ -13,7 +13,7 @@ __global__ void EmbedKernel(const void* table, DType dtype, const float* scales,
   BeginDependentKernel();
   const int32_t id = ids[blockIdx.x];
   const int64_t row = IsDeferredToken(id) ? sampled[DeferredTokenIndex(id)] : id, to = blockIdx.x * y.stride;
-  for (int64_t c = threadIdx.x; c < y.cols; c += blockDim.x) {
+  for (int64_t c = blockIdx.y * blockDim.x + threadIdx.x; c < y.cols; c += gridDim.y * blockDim.x) {
     const float element = HasGroupScales(dtype) ? LoadBlockQuant(table, dtype, row, c, y.cols) * scales[row]
                           : scales != nullptr   ? LoadW8(table, dtype, row, c, y.cols) * scales[row]
                                                 : LoadElement(table, dtype, row * y.cols + c);
@@ -310,7 +310,10 @@ std::array<int, kMaxClusterBlocks + 1> QueryResidentClusters(int multiprocessors
 
 void LaunchEmbed(const Launcher& on, const void* table, DType dtype, const float* scales, const int32_t* ids,
                  const int32_t* sampled, float scale, Tensor y, bool accumulate) {
-  Launch(on, EmbedKernel, Grid(y.rows), kBlockThreads, 0, table, dtype, scales, ids, sampled, scale, y, accumulate);
+  // Few rows are bound by latency: a thread has one element. Many blocks per row of many would only be launched slowly.
+  const int64_t blocks = y.rows <= on.multiprocessors ? (y.cols + kBlockThreads - 1) / kBlockThreads : 1;
+  Launch(on, EmbedKernel, Grid(y.rows, blocks), kBlockThreads, 0, table, dtype, scales, ids, sampled, scale, y,
+         accumulate);
 }
 
 void LaunchNorm(const Launcher& on, Tensor x, const float* weight, const float* bias, bool layer, float eps, Tensor y,

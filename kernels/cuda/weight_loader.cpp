@@ -21,6 +21,7 @@ namespace {
 
 constexpr size_t kUploadBytes = size_t{16} << 20;
 constexpr size_t kScaleBytes = size_t{4} << 20;  // bytes of scales allocated at a time
+constexpr int64_t kMaxHeadRows = 128;
 
 void StoreAs(DType dtype, float value, std::byte* to) {
   const uint16_t bits = dtype == DType::kF16 ? FloatToHalf(value) : FloatToBf16(value);
@@ -30,6 +31,9 @@ void StoreAs(DType dtype, float value, std::byte* to) {
 /// Whether the matrix is large enough for quantization to save measurable time: the layers of a 135M model are not,
 /// those of a 1B model are.
 bool IsLarge(const HostTensor& host) { return host.cols >= 1024 && host.rows * host.cols >= int64_t{1} << 20; }
+/// Whether it is one of the projections per head that share their input with large matrices (decays and weights of
+/// recurrent layers): of the type of one of these, it shares that one's launch.
+bool IsOneRowPerHead(const HostTensor& host) { return host.cols >= 1024 && host.rows <= kMaxHeadRows && !host.adapter; }
 
 }  // namespace
 
@@ -68,8 +72,9 @@ Result<Weight> WeightLoader::Load(const HostTensor& host) {
   if (keeps && !host.expert && host.dtype == DType::kScaledE4M3 && HasScalePerRow(host)) {
     return LoadBytes(host, DType::kF8E4M3);
   }
+  const bool keeps_blocks = keeps || (options_.keeps_blocks && IsOneRowPerHead(host));
   const bool wants_order = host.expert && !host.order.empty();  // expert kernels have no act-order permutation
-  if (const auto block_type = BlockQuantTypeOf(host.dtype); block_type && keeps && !wants_order) {
+  if (const auto block_type = BlockQuantTypeOf(host.dtype); block_type && keeps_blocks && !wants_order) {
     Result<Weight> weight = LoadBlockQuantized(host, *block_type);
     if (weight.ok() || weight.status().code() != StatusCode::kInvalidArgument) return weight;
   }

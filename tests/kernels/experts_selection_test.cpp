@@ -25,10 +25,28 @@ ExpertsSelection Select(const ExpertsPlan& plan, int64_t rows, std::string_view 
 TEST(ExpertsSelection, FollowsTheExpectedRowsOfAnExpert) {
   const ExpertsPlan plan = Plan(DType::kBlockQuant4, DType::kBlockQuant6);
   EXPECT_EQ(Select(plan, 1).path, ExpertsPath::kIntegers);
-  EXPECT_EQ(Select(plan, 24).path, ExpertsPath::kIntegers);  // 1.5 rows each
-  EXPECT_EQ(Select(plan, 25).path, ExpertsPath::kSeveral);
+  EXPECT_EQ(Select(plan, 16).path, ExpertsPath::kIntegers);
+  EXPECT_EQ(Select(plan, 17).path, ExpertsPath::kWholeIntegers);
+  EXPECT_EQ(Select(plan, 40).path, ExpertsPath::kWholeIntegers);  // 2.5 rows each
+  EXPECT_EQ(Select(plan, 41).path, ExpertsPath::kSeveral);
   EXPECT_EQ(Select(plan, 256).path, ExpertsPath::kSeveral);  // 16 rows each
   EXPECT_EQ(Select(plan, 257).path, ExpertsPath::kMany);
+}
+
+TEST(ExpertsSelection, TakesOneRowOfEqualExpertsAtOnce) {
+  ExpertsPlan plan = Plan(DType::kBlockQuant4, DType::kBlockQuant6);
+  const ExpertsSelection one = Select(plan, 1);
+  EXPECT_TRUE(one.one_row);
+  EXPECT_EQ(one.in.blocks, 264);  // two per multiprocessor
+  EXPECT_EQ(one.out.blocks, 2048 / 16);
+  EXPECT_FALSE(Select(plan, 2).one_row);
+  EXPECT_FALSE(Select(Plan(DType::kBlockQuant8, DType::kBlockQuant8), 1).one_row);
+  plan.fixed = true;
+  EXPECT_FALSE(Select(plan, 1).one_row) << "a row's bits would depend on whether it is alone";
+  plan.fixed = false, plan.last_inner = 1536;
+  EXPECT_FALSE(Select(plan, 1).one_row);
+  plan.last_inner = 768, plan.traits.scales_input = true;
+  EXPECT_FALSE(Select(plan, 1).one_row);
 }
 
 TEST(ExpertsSelection, PairsOutputsWithoutAGate) {

@@ -147,9 +147,9 @@ class ExpertsTest : public DeviceTest, public ::testing::WithParamInterface<std:
     router_ = RandomFloats(kMaxRows * kExperts, 8, 2);
     router_[1] = router_[0] = router_[2];  // equal ones: the first
   }
-  std::vector<std::vector<double>> AllOf(Activation activation) const {
+  std::vector<std::vector<double>> AllOf(Activation activation, int64_t rows = kMaxRows) const {
     std::vector<std::vector<double>> of;
-    for (int64_t i = 0; i < kMaxRows * kExperts; ++i) {
+    for (int64_t i = 0; i < rows * kExperts; ++i) {
       of.push_back(
           experts_[static_cast<size_t>(i % kExperts)].Of(&x_[static_cast<size_t>(i / kExperts * hidden_)], activation));
     }
@@ -245,6 +245,59 @@ TEST_P(WideExpertsTest, MatchNaiveLoops) {
     for (const int64_t rows : {int64_t{1}, int64_t{6}, int64_t{16}, int64_t{33}, kMaxRows}) {
       ExpectRight({.top_k = 3, .normalised = true, .shared = shared}, of, rows);
     }
+  }
+}
+
+/// Experts of one width, a multiple of a GPU's K tile: a single row has kernels of its own.
+class RowExpertsTest : public ExpertsTest {
+ protected:
+  void SetUp() override {
+    Sizes sizes = SizesOf(GetParam());
+    sizes.hidden = 800 / (sizes.blocks ? Traits(*sizes.blocks).block_elements : 16) *
+                   (sizes.blocks ? Traits(*sizes.blocks).block_elements : 16);
+    sizes.inner = sizes.shared = 512;
+    SetUpWith(sizes);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(All, RowExpertsTest,
+                         ::testing::Values("cpu", "cuda_bf16", "cuda_f16_Q4_0", "cuda_f16_Q4_K", "cuda_bf16_Q4_K",
+                                           "cuda_bf16_Q5_K", "cuda_bf16_Q6_K", "cuda_f16_Q2_K", "cuda_bf16_Q3_K",
+                                           "cuda_f16_MXFP4", "cuda_bf16_Q8_0", "cuda_bf16_Q4_K_mixed",
+                                           "cuda_bf16_Q4_K_fixed"),
+                         [](const auto& info) { return info.param; });
+
+TEST_P(RowExpertsTest, MatchNaiveLoops) {
+  const auto of = AllOf(Activation::kSilu, 2);
+  for (const bool shared : {false, true}) {
+    for (const bool accumulate : {false, true}) {
+      for (const int64_t used : {1, 3, 8}) {
+        for (const bool normalised : {false, true}) {
+          const ExpertsArgs args{.top_k = used, .normalised = normalised, .shared = shared, .accumulate = accumulate};
+          for (int round = 0; round < 3; ++round) ExpectRight(args, of, 1);  // the third is a graph replay
+          ExpectRight(args, of, 2);
+        }
+      }
+    }
+  }
+}
+
+TEST_P(RowExpertsTest, RoutesByTraits) {
+  const std::vector<float> correction = RandomFloats(kExperts, 3, 0.3f);
+  const DeviceFloats there(*backend_, correction);
+  const ExpertsArgs args{
+      .top_k = 3,
+      .normalised = true,
+      .traits = {.sigmoid = true, .groups = 3, .groups_used = 2, .scale = 1.5f, .correction = there.data()}};
+  // Several rows are routed by another kernel.
+  const std::vector<float> together = Run(args, 0, 20);
+  for (int64_t row = 0; row < 20; ++row) {
+    const std::vector<float> alone = Run(args, row, 1);
+    double error = 0, size = 0;
+    for (int64_t c = 0; c < hidden_; ++c) {
+      const double want = together[At(row, hidden_, c)];
+      error += std::pow(alone[static_cast<size_t>(c)] - want, 2), size += want * want;
+    }
+    EXPECT_LT(std::sqrt(error / size), 8 * Rounding(type_)) << "row " << row;
   }
 }
 

@@ -118,7 +118,7 @@ TEST(LinearPlan, PlansLlama8BInBf16) {
 
 TEST(LinearPlan, PlansLlama8BInQ4KM) {
   constexpr Golden kGolden[] = {
-      {Part::kQkv, 1, "GemvBlockQuant 16x1 k1 b206 norm partner b58"},
+      {Part::kQkv, 1, "GemvBlockQuant 16x1 k1 b200 norm partner b64"},
       {Part::kOut, 1, "GemvBlockQuant 16x1 k1 b256"},
       {Part::kGateUp, 1, "GemvBlockQuant 16x1 k1 b264 norm epilogue"},
       {Part::kDown, 1, "GemvBlockQuant 16x1 k1 b132"},
@@ -232,8 +232,31 @@ TEST(LinearPlan, PairsOnlyTypesThatFilesCombine) {
   EXPECT_TRUE(Plan(request).partner);
   request.partner->weights = DType::kBlockQuant5;
   EXPECT_FALSE(Plan(request).partner);
+  request.layer.weights = DType::kBlockQuant5, request.partner->weights = DType::kBlockQuant4;
+  EXPECT_TRUE(Plan(request).partner);
   request.partner->weights = DType::kBF16;
   EXPECT_FALSE(Plan(request).partner);
+}
+
+// A gated DeltaNet's channels, and its gate with a few projections per head.
+TEST(LinearPlan, PairsMatricesThatAreNoWholePanels) {
+  for (const int64_t rows : {1, 4, 32}) {
+    LinearRequest request{.layer = Layer(rows, 2048, {8192}, DType::kBlockQuant5)};
+    request.partner = Layer(rows, 2048, {4096, 32, 32}, DType::kBlockQuant4);
+    const LinearPlan plan = Plan(request);
+    EXPECT_TRUE(plan.partner) << rows;
+    EXPECT_EQ(plan.kernel, rows <= 4 ? LinearKernel::kGemvBlockQuant : LinearKernel::kBlockQuantGemm) << rows;
+  }
+  // Each matrix begins a panel: 64, 64 and 64 outputs instead of 96.
+  EXPECT_EQ(Plan({.layer = Layer(1024, 2048, {32, 32, 32}, DType::kBlockQuant4)}).tile.blocks,
+            Plan({.layer = Layer(1024, 2048, {192}, DType::kBlockQuant4)}).tile.blocks);
+}
+
+// One block per multiprocessor has three tiles of 16 outputs, two have up to two each.
+TEST(LinearPlan, DividesLongRowsOverOneBlockPerMultiprocessor) {
+  EXPECT_EQ(Plan({.layer = Layer(1, 17408, {5120}, DType::kBlockQuant4)}).tile.blocks, 132);
+  EXPECT_EQ(Plan({.layer = Layer(1, 6144, {5120}, DType::kBlockQuant4)}).tile.blocks, 264);
+  EXPECT_EQ(Plan({.layer = Layer(1, 17408, {4096}, DType::kBlockQuant4)}).tile.blocks, 256);
 }
 
 TEST(LinearPlan, SumsInOneOrderForAnyNumberOfRows) {

@@ -285,11 +285,13 @@ struct ChunkLaunch {
 template <class C, int D, bool kLarge, bool kTraits>
 void LaunchOfSize(const Launcher& on, const AttentionPlan& plan) {
   const auto launch_tiles = [&](auto paired) {
-    LaunchSplit<TiledLaunch<C, D, kLarge, kTraits, paired()>>(on, plan, plan.splits, plan.tiles, plan.tile_count);
+    LaunchSplit<TiledLaunch<C, D, kLarge, kTraits, paired()>>(on, plan, plan.splits, plan.apart != 0, plan.tiles,
+                                                              plan.tile_count);
   };
   plan.paired != 0 ? launch_tiles(std::true_type()) : launch_tiles(std::false_type());
   if (plan.wgmma_queries > 0) return;
-  LaunchSplit<ChunkLaunch<C, D, kLarge, kTraits>>(on, plan, plan.chunk_splits, plan.chunk_tiles, plan.chunk_count);
+  LaunchSplit<ChunkLaunch<C, D, kLarge, kTraits>>(on, plan, plan.chunk_splits, false, plan.chunk_tiles,
+                                                  plan.chunk_count);
 }
 
 /// Number of resident tiles with `splits` blocks each.

@@ -46,6 +46,7 @@ struct StagedSplit {
 constexpr int kFixedSplitUnits = 16;  // units of keys of wide heads per split with a fixed order
 
 constexpr int kMaxSplits = 16;  // split-K over a tile's keys: CTAs of a cluster, or blocks with partial results
+constexpr int kMaxApartSplits = 64;
 
 struct AttentionPlan {
   Tensor qkv, out;
@@ -56,8 +57,8 @@ struct AttentionPlan {
   const float* own_sin = nullptr;
   const float* pinned_cos = nullptr;
   const float* pinned_sin = nullptr;
-  // Without clusters, and with wide_queries: per block of a split tile [query][d] sums, then [query][2] running
-  // maxima and sums of probabilities.
+  // Without clusters, with `apart`, and with wide_queries: per block of a split tile [query][d] sums, then [query][2]
+  // running maxima and sums of probabilities.
   float* partial = nullptr;
   const void* memory = nullptr;  // contains all slabs' tiles, at offsets that are multiples of half_tile_bytes
   int64_t memory_bytes = 0;
@@ -79,6 +80,9 @@ struct AttentionPlan {
   int32_t tiles_of_group = 1;
   int32_t splits = 1;  // of a tile's keys
   int32_t paired = 0;  // two blocks of half the warps per SM; only with one split, on devices with clusters
+  // The splits of `tiles` form no cluster: more of them than a cluster has, for long contexts of few key heads, which a
+  // second kernel reduces.
+  int32_t apart = 0;
   int32_t chunk_count = 0;
   int32_t chunk_splits = 1;
   int32_t wgmma_queries = 0;  // queries per block if chunks are cut for LaunchWgmmaAttention

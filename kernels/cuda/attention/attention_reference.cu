@@ -1,5 +1,7 @@
 // Stores a step's keys and values, and a reference attention kernel for any head size and element type that the tiled
 // kernels (attention_tiled.cuh) do not support.
+#include <algorithm>
+
 #include "kernels/cuda/attention/attention_inl.cuh"
 #include "kernels/cuda/attention/cache_tile.cuh"
 #include "kernels/cuda/launch.cuh"
@@ -7,7 +9,7 @@
 namespace ringside::cuda {
 namespace {
 
-constexpr int kThreads = 128, kWarps = kThreads / 32;
+constexpr int kThreads = 128, kWarps = kThreads / 32, kMaxStoreThreads = 640;
 constexpr int kUsualHeadDim = 256, kMaxHeadDim = 576;  // a latent of 512 and 64 rotated dimensions
 
 /// Element offsets in a head's tile: dimension d of the key, or of the value, of a lane.
@@ -18,13 +20,14 @@ __device__ __forceinline__ int64_t ValueElement(const AttentionPlan& a, int d, i
   return static_cast<int64_t>(a.latent != 0 ? lane : 16 + lane) * a.head_dim + d;
 }
 
-// One block per row and head.
+// One block per row and head, with a thread per dimension: a row's loads are in flight together.
 __global__ void StoreRowsKernel(AttentionPlan a) {
-  BeginDependentKernel();
+  TriggerProgrammaticLaunch();
   const int row = blockIdx.x, kv_head = blockIdx.y;
-  const StagedRow at = a.rows[row];
+  const StagedRow at = a.rows[row];  // staged before the step
   const int lane = LaneOf(at.position, at.pinned);
   char* tile = KeysAt(a, at, at.position, kv_head);
+  GridDependencySync();
   WithQkv(a, [&](const auto* x) {
     for (int d = threadIdx.x; d < a.head_dim; d += blockDim.x) {
       StoreCached(tile, a.cache, KeyElement(a, d, lane),
@@ -143,7 +146,8 @@ void LaunchStoreRows(const Launcher& on, const AttentionPlan& plan) {
     return Launch(on, StoreRowsWideKernel, Grid((plan.qkv.rows + 15) / 16, plan.kv_heads),
                   static_cast<int>(3 * plan.head_dim), 0, plan, static_cast<int>(plan.qkv.rows));
   }
-  Launch(on, StoreRowsKernel, Grid(plan.qkv.rows, plan.kv_heads), 64, 0, plan);
+  const int threads = std::min(kMaxStoreThreads, (plan.head_dim + 31) / 32 * 32);
+  Launch(on, StoreRowsKernel, Grid(plan.qkv.rows, plan.kv_heads), threads, 0, plan);
 }
 
 void LaunchReferenceAttention(const Launcher& on, const AttentionPlan& plan) {

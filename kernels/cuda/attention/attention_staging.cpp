@@ -16,6 +16,8 @@ constexpr int64_t kTileQueries = 16;
 constexpr int64_t kChunkQueries = 128;
 // Least key tiles (of 16 keys) per split; with fewer, reducing the splits costs more than it saves.
 constexpr int64_t kMinSplitTiles = 8, kMinChunkSplitTiles = 32;
+// Key tiles that further splits must save each block, to pay for the kernel that reduces them.
+constexpr int64_t kApartSavedTiles = 16;
 
 /// The largest divisor of the heads of a group whose queries fit in a tile of `queries`.
 int64_t TileHeads(int64_t group, int64_t queries) {
@@ -191,6 +193,16 @@ int32_t ChooseSplits(const Launcher& on, const AttentionPlan& plan, bool chunk, 
   return splits;
 }
 
+/// The largest power of two of splits with a block per SM, if it is larger than a cluster and worth it; or 0.
+int32_t ChooseApartSplits(const Launcher& on, const AttentionPlan& plan, int64_t max_key_tiles) {
+  if (!on.large || plan.tile_count == 0) return 0;
+  const int64_t items = int64_t{plan.tile_count} * (plan.heads / plan.tile_heads);
+  int32_t splits = kMaxApartSplits;
+  while (splits > plan.splits && items * splits > on.multiprocessors) splits /= 2;
+  const bool pays = max_key_tiles / plan.splits - max_key_tiles / splits >= kApartSavedTiles;
+  return splits > plan.splits && pays ? splits : 0;
+}
+
 /// Whether the blocks need more than one wave; then two half-size blocks share an SM.
 bool IsPaired(const Launcher& on, const AttentionPlan& plan) {
   const int64_t items = int64_t{plan.tile_count} * (plan.heads / plan.tile_heads);
@@ -314,6 +326,9 @@ AttentionPlan AttentionStaging::StageSegments(const AttentionArgs& args, const P
   // Otherwise a fixed order excludes splits: their number depends on the other rows of the step.
   if (tiled && args.heads > 0 && !fixed_order_) {
     plan.splits = ChooseSplits(recorder_->launcher(), plan, false, plan.tile_count, cut.max_key_tiles[0]);
+    if (const int32_t apart = ChooseApartSplits(recorder_->launcher(), plan, cut.max_key_tiles[0]); apart > 0) {
+      plan.splits = apart, plan.apart = 1;
+    }
     plan.paired = IsPaired(recorder_->launcher(), plan) ? 1 : 0;
     plan.chunk_splits = ChooseSplits(recorder_->launcher(), plan, true, plan.chunk_count, cut.max_key_tiles[1]);
   }

@@ -5,9 +5,10 @@
 // A block takes one tile of queries and one split of its keys. Each warp loads tiles of 16 keys through pipeline stages
 // of its own, so that no warp waits for another, and keeps a running softmax of its own; warps are reduced in warp
 // order. The splits of a tile are the CTAs of a cluster. Each cuts its result into one slice per split and sends them
-// to the others through DSMEM; each reduces one slice in split order. (Small configuration: each writes its result to
-// global memory, and a second kernel, attention_reduce.cu, reduces them.) Pinned keys are multiplied by queries rotated
-// to their distance in the cache, ring keys by queries rotated to the row's own position, with one softmax over both.
+// to the others through DSMEM; each reduces one slice in split order. (Small configuration, and AttentionPlan::apart:
+// each writes its result to global memory, and a second kernel, attention_reduce.cu, reduces them.) Pinned keys are
+// multiplied by queries rotated to their distance in the cache, ring keys by queries rotated to the row's own position,
+// with one softmax over both.
 //
 // If there are more tiles than SMs, and no splits, two blocks of half the warps share an SM: one loads keys while the
 // other is in its prologue or reduction.
@@ -195,8 +196,9 @@ __device__ __forceinline__ void LoadOwnRows(const AttentionPlan& a, const Staged
   const int queries = tile.rows * a.tile_heads * (D / 2);
   // The tasks after the queries are the key and then the value of a tile's only row.
   const int all = own_row == nullptr ? queries : queries + D;
+  constexpr int kTogether = D > 128 ? 5 : 2;  // tasks of a thread whose loads are in flight together
   WithQkv(a, [&](const auto* x) {
-#pragma unroll 2
+#pragma unroll kTogether
     for (int i = threadIdx.x; i < all; i += kThreads) {
       const int m = i / (D / 2), first = FirstOfPair(a, i % (D / 2)), second = SecondOfPair(a, i % (D / 2));
       if (i < queries) {
@@ -355,7 +357,7 @@ __device__ __forceinline__ float* PartialOf(const AttentionPlan& a, int queries)
   return a.partial + static_cast<int64_t>(block) * queries * (D + 2);
 }
 
-/// Stores the result of a block that has all keys, or a partial result in the small configuration; only without other
+/// Stores the result of a block that has all keys, or the partial result of one without a cluster; only without other
 /// splits is it divided by the sum of probabilities.
 template <int D, class Sizes>
 __device__ __forceinline__ void StoreBlock(const AttentionPlan& a, const StagedTile& tile, int first_head,
@@ -391,7 +393,8 @@ __global__ void __launch_bounds__(32 * AttentionSizes<C, D, kLargeConfig, kPaire
   C* all_stages = own_row + 2 * D;
   TriggerProgrammaticLaunch();
   constexpr bool kClusters = kLargeConfig && !kPaired;
-  if (kClusters && a.splits > 1) ArriveAtCluster();
+  const bool in_cluster = kClusters && a.splits > 1 && a.apart == 0;
+  if (in_cluster) ArriveAtCluster();
   if (a.early == 0) GridDependencySync();
 
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -457,7 +460,9 @@ __global__ void __launch_bounds__(32 * AttentionSizes<C, D, kLargeConfig, kPaire
   float* results = reinterpret_cast<float*>(all_stages);  // overlays the tiles
   StoreWarpResult<C, D, Sizes>(state, queries, results + warp * Sizes::kResult, lane);
   __syncthreads();
-  if (kClusters && a.splits > 1) return ReduceSplits<D, Sizes>(a, tile, first_head, results, received);
+  if constexpr (kClusters) {
+    if (in_cluster) return ReduceSplits<D, Sizes>(a, tile, first_head, results, received);
+  }
   StoreBlock<D, Sizes>(a, tile, first_head, results);
 }
 
@@ -469,15 +474,17 @@ struct TiledLaunch {
   static constexpr auto kKernel = TiledAttentionKernel<C, D, kTraits, kPaired>;
 };
 
-/// Launches `splits` blocks per tile and head tile, as a cluster, or without clusters followed by a reduction kernel.
+/// Launches `splits` blocks per tile and head tile, as a cluster, or without clusters (`apart`, or if the device has
+/// none) followed by a reduction kernel.
 template <class Kind>
-void LaunchSplit(const Launcher& on, const AttentionPlan& plan, int splits, const StagedTile* tiles, int64_t count) {
+void LaunchSplit(const Launcher& on, const AttentionPlan& plan, int splits, bool apart, const StagedTile* tiles,
+                 int64_t count) {
   if (count == 0) return;
   Launcher clustered = on;
-  clustered.cluster = on.large ? splits : 1;
+  clustered.cluster = on.large && !apart ? splits : 1;
   Launch(clustered, Kind::kKernel, Grid(splits, plan.heads / plan.tile_heads, count), Kind::kThreads, Kind::kBytes,
          plan);
-  if (!on.large && splits > 1) LaunchReduceSplits(on, plan, tiles, count, Kind::kQueries, splits);
+  if ((!on.large || apart) && splits > 1) LaunchReduceSplits(on, plan, tiles, count, Kind::kQueries, splits);
 }
 
 }  // namespace ringside::cuda

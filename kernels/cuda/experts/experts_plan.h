@@ -44,6 +44,7 @@ struct ExpertsPlan {
   Tensor router;                           // [T, experts], float32
   const PackedExpert* packed = nullptr;    // [experts]
   int32_t top_k = 0, experts_per_row = 0;  // experts per row: routed ones; and including the shared one
+  int32_t dense = 0;  // 1: ExpertsCall::dense is a further expert of every row, with the weight 1; only for one row
   bool normalised = false;
   RouterTraits traits;
   bool gated = true;       // an expert's MLP has a gate
@@ -71,12 +72,14 @@ struct ExpertRows {
 
 /// The kernel path, which determines how many rows of an expert share one read of its weights.
 enum class ExpertsPath : int32_t {
-  kIntegers,  // kIntegerExpertRows; block-quantized weights of fewer than 8 bits, multiplied as integers
-  kFew,       // kFewExpertRows
-  kSeveral,   // kFewExpertRows; block-quantized weights, each tile computed by a single warp
-  kMany,      // kManyExpertRows
+  kIntegers,       // kIntegerExpertRows; block-quantized weights of fewer than 8 bits, multiplied as integers
+  kWholeIntegers,  // as kIntegers, each tile computed by a single warp
+  kFew,            // kFewExpertRows
+  kSeveral,        // kFewExpertRows; block-quantized weights, each tile computed by a single warp
+  kMany,           // kManyExpertRows
 };
 constexpr int64_t kIntegerExpertRows = 4, kFewExpertRows = 16, kManyExpertRows = 64;
+constexpr int kMaxRowExperts = 16, kMaxRowRouted = 256;  // experts of a row, and to select from, in row_experts.cu
 
 /// A call for some rows. A pair is a row and one of its experts: pair row * experts_per_row + i has the i-th expert.
 struct ExpertsCall {
@@ -84,7 +87,8 @@ struct ExpertsCall {
   ExpertsPath path = ExpertsPath::kFew;
   Activation activation = Activation::kSilu;
   Tensor x, y;               // [T, D]; x 16-bit, y float32
-  int32_t* ids = nullptr;    // [pairs], ascending within each row; for many rows only
+  PackedExpert dense = {};   // if plan.dense
+  int32_t* ids = nullptr;    // [pairs], ascending within each row; not for few rows, but for one
   float* weights = nullptr;  // [pairs]
   int32_t* order = nullptr;  // [pairs]: pairs sorted by expert, then by row
   ExpertRows* groups = nullptr;
@@ -94,7 +98,7 @@ struct ExpertsCall {
 
   int64_t pairs() const { return x.rows * plan.experts_per_row; }
   static int64_t GroupRows(ExpertsPath path) {
-    if (path == ExpertsPath::kIntegers) return kIntegerExpertRows;
+    if (path == ExpertsPath::kIntegers || path == ExpertsPath::kWholeIntegers) return kIntegerExpertRows;
     return path == ExpertsPath::kMany ? kManyExpertRows : kFewExpertRows;
   }
   static int64_t GroupCount(const ExpertsPlan& plan, ExpertsPath path, int64_t rows) {

@@ -18,6 +18,7 @@ struct ExpertsGemm {
 
   const TiledPathTraits& traits() const {
     if (path == ExpertsPath::kIntegers) return kIntegerPath;
+    if (path == ExpertsPath::kWholeIntegers) return kWholeIntegerPath;
     return path == ExpertsPath::kFew ? kFloatPath : kWholeTilePath;
   }
   uint32_t types() const { return in ? plan.in_types : plan.out_types; }
@@ -76,6 +77,46 @@ bool Fits(const DeviceTraits& device, const ExpertsGemm& gemm) {
   return GridOf(device, gemm).stages >= kMinStages;
 }
 
+/// A grid of row_experts.cu: blocks of `tiles` N tiles with `k_tiles` K tiles each, and `inputs` inputs in total.
+TiledExpertsGrid RowGrid(const DeviceTraits& device, DType type, int64_t blocks, int64_t tiles, int64_t k_tiles,
+                         int64_t inputs) {
+  TiledExpertsGrid out = {};
+  out.blocks = static_cast<int>(blocks), out.tiles = static_cast<int>(tiles);
+  out.x_stride = static_cast<int>(GemvRowStride(inputs, kKTileInputs));
+  const int64_t integer_floats =
+      WithBits(type, [&](auto bits) -> int64_t { return IntegerRowFloats<decltype(bits)::value>(out.x_stride); });
+  const auto fixed_bytes = static_cast<size_t>(out.x_stride * 2 + static_cast<int64_t>(sizeof(float)) *
+                                                                      (integer_floats + (tiles + kWarps) * kNTileRows)),
+             ring = static_cast<size_t>(kWarps * kKTileChunks * 2 * TileBytes(type));
+  constexpr size_t kStaticBytes = 4096;  // upper bound of its static shared memory
+  const size_t max_bytes = MaxGemvSharedBytes(device.large) - kStaticBytes;
+  // A warp's whole run can be in flight: all stages but one.
+  const int64_t run = DivideUp(tiles * k_tiles, kWarps) + 1;
+  if (fixed_bytes < max_bytes) {
+    out.stages = static_cast<int>(std::min({static_cast<int64_t>((max_bytes - fixed_bytes) / ring),
+                                            std::max<int64_t>(run, kMinStages), int64_t{kMaxStages}}));
+  }
+  out.shared_bytes = fixed_bytes + static_cast<size_t>(out.stages) * ring;
+  return out;
+}
+
+/// Selects the grids of row_experts.cu if it takes these experts.
+void SelectOneRow(const DeviceTraits& device, const ExpertsPlan& plan, int64_t hidden, ExpertsSelection* out) {
+  const bool sizes = plan.inner == plan.last_inner && plan.inner % kKTileInputs == 0 && hidden % kNTileRows == 0;
+  const int64_t routed = plan.router.cols - (plan.experts_per_row - plan.top_k);
+  const int64_t chosen = plan.experts_per_row + plan.dense;
+  const bool experts = chosen <= kMaxRowExperts && routed <= kMaxRowRouted;
+  if (plan.fixed || !plan.gated || plan.traits.scales_input || !sizes || !experts) return;
+  const int64_t tiles = plan.inner / (kNTileRows / 2) * chosen,
+                blocks = std::min<int64_t>(tiles, kBlocksPerProcessor * device.multiprocessors);
+  const TiledExpertsGrid in = RowGrid(device, FirstTileType(plan.in_types), blocks, DivideUp(tiles, blocks),
+                                      DivideUp(hidden, kKTileInputs), hidden),
+                         sum = RowGrid(device, FirstTileType(plan.out_types), hidden / kNTileRows, chosen,
+                                       plan.inner / kKTileInputs, chosen * plan.inner);
+  if (in.stages < kMinStages || sum.stages < kMinStages) return;
+  out->one_row = true, out->tiled = false, out->in = in, out->out = sum;
+}
+
 ExpertsPath SelectPath(const DeviceTraits& device, const ExpertsPlan& plan, int64_t hidden, int64_t rows) {
   const ExpertsTuning& tuning = device.tuning->experts;
   const bool few = rows <= kFewExpertRows;
@@ -87,7 +128,9 @@ ExpertsPath SelectPath(const DeviceTraits& device, const ExpertsPlan& plan, int6
   const auto can = [&](ExpertsPath path) {
     return Fits(device, {plan, path, true, hidden, max_rows}) && Fits(device, {plan, path, false, hidden, max_rows});
   };
-  if ((few || of_expert <= tuning.integer_rows) && can(ExpertsPath::kIntegers)) return ExpertsPath::kIntegers;
+  // More rows have enough tiles for all warps; then the sums of a tile need not pass from one warp to another.
+  const ExpertsPath integers = few ? ExpertsPath::kIntegers : ExpertsPath::kWholeIntegers;
+  if ((few || of_expert <= tuning.integer_rows) && can(integers)) return integers;
   if (few && can(ExpertsPath::kFew)) return ExpertsPath::kFew;
   const bool several = !few && of_expert <= tuning.several_rows && can(ExpertsPath::kSeveral);
   return several ? ExpertsPath::kSeveral : ExpertsPath::kMany;
@@ -101,6 +144,7 @@ ExpertsSelection SelectExperts(const DeviceTraits& device, const ExpertsPlan& pl
   if (!out.tiled) return out;
   out.in = GridOf(device, {plan, out.path, true, hidden, rows});
   out.out = GridOf(device, {plan, out.path, false, hidden, rows});
+  if (rows == 1 && out.path == ExpertsPath::kIntegers) SelectOneRow(device, plan, hidden, &out);
   return out;
 }
 

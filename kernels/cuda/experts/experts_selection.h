@@ -17,8 +17,8 @@ struct TiledPathTraits {
   int max_split_parts, round_parts;  // split-K parts per tile; parts per round
   bool integers;                     // multiplies integers of fewer than 8 bits
 };
-constexpr TiledPathTraits kIntegerPath = {256, 2, 8, 32, true}, kFloatPath = {512, 1, 8, 16, false},
-                          kWholeTilePath = {512, 1, 1, 0, false};
+constexpr TiledPathTraits kIntegerPath = {256, 2, 8, 32, true}, kWholeIntegerPath = {256, 2, 1, 0, true},
+                          kFloatPath = {512, 1, 8, 16, false}, kWholeTilePath = {512, 1, 1, 0, false};
 
 /// The grid of a GEMM with block-quantized weights.
 struct TiledExpertsGrid {
@@ -32,7 +32,8 @@ struct TiledExpertsGrid {
 
 struct ExpertsSelection {
   ExpertsPath path = ExpertsPath::kMany;
-  bool tiled = false;  // by tiled_experts.cu: `in` and `out` are its grids
+  bool tiled = false;    // by tiled_experts.cu: `in` and `out` are its grids
+  bool one_row = false;  // by row_experts.cu, from the router's logits to the sum; `in` and `out` are its grids
   TiledExpertsGrid in = {}, out = {};
 };
 

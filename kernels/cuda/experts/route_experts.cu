@@ -159,6 +159,7 @@ template <class Router>
 void LaunchRouteOfPath(const Launcher& on, const ExpertsCall& call) {
   switch (call.path) {
     case ExpertsPath::kIntegers:
+    case ExpertsPath::kWholeIntegers:
       return LaunchRoute<Router, kIntegerExpertRows>(on, call);
     case ExpertsPath::kFew:
     case ExpertsPath::kSeveral:

@@ -1,5 +1,5 @@
 // Selection of a row's experts and their weights by one warp (kernels/router_traits.h). Lane l holds every 32nd of up
-// to 32 kOwn experts. Included by route_experts.cu only.
+// to 32 kOwn experts. Included by .cu files.
 #pragma once
 
 #include <climits>

@@ -48,6 +48,32 @@ struct IntegerPath {
   }
 };
 
+/// As IntegerSums, of whole tiles.
+template <class T, int kBits, int kRows>
+struct WholeIntegerSums : IntegerSums<kBits, kRows> {
+  /// As ValueSums::Finish.
+  template <bool kIn>
+  __device__ __forceinline__ void Finish(const ExpertsCall& a, const Segment& segment, int tile,
+                                         const float* units) const {
+    const ExpertProduct<T, kIn> product(a, segment.rows, segment.expert);
+    const int lane = threadIdx.x % 32, at = lane / 4, output = segment.first_output + tile * kTileOutputs<kIn> + at;
+    const float first = this->Total(0) * units[tile * kNTileRows + at],
+                second = this->Total(1) * units[tile * kNTileRows + kTileRows + at];
+    const int row = this->RowOf(lane);
+    if (row >= segment.rows.count || !this->IsFirst(lane)) return;
+    const int target = segment.target[row];
+    if (output < segment.outputs) product.Store(target, output, first, second);
+    if (!kIn && output + kTileRows < segment.outputs) product.Store(target, output + kTileRows, second, 0);
+  }
+};
+
+/// As IntegerPath, if there are enough tiles for each to be computed by a single warp.
+struct WholeIntegerPath : IntegerPath {
+  static constexpr int kMaxSplitParts = kWholeIntegerPath.max_split_parts, kRoundUnits = kWholeIntegerPath.round_parts;
+  template <class T, int kBits, int kCount>
+  using Sums = WholeIntegerSums<T, kBits, kCount>;
+};
+
 /// A warp's accumulators of two tiles times up to 8 kSets rows of x; weights are dequantized to T.
 template <class T, int kBits, int kSets>
 struct ValueSums {

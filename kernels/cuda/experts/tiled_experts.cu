@@ -154,6 +154,7 @@ void LaunchProduct(const Launcher& on, const ExpertsCall& call, const TiledExper
 template <class Body>
 auto WithKernelPath(ExpertsPath path, const Body& body) {
   if (path == ExpertsPath::kIntegers) return body(IntegerPath());
+  if (path == ExpertsPath::kWholeIntegers) return body(WholeIntegerPath());
   return path == ExpertsPath::kFew ? body(FloatPath()) : body(WholeTilePath());
 }
 

@@ -105,18 +105,25 @@ template <class Body>
 auto WithBits(DType block_type, const Body& body) {
   return WithBits(BitsOf(block_type), body);
 }
-/// Whether two layers of the same rows have a kernel that computes both. Only combinations that occur in files do:
-/// there V has more bits than Q and K, six with four or five, or four with two or three.
+/// Whether two layers of the same rows have a kernel that computes both. Only combinations that occur in files do: V
+/// has more bits than Q and K, six with four or five, or four with two or three; a recurrent layer's gate has fewer
+/// bits than its channels, four with five.
 constexpr bool HasPairKernel(DType first, DType next) {
-  const int bits = BitsOf(first);
-  return bits <= 5 && BitsOf(next) == (bits <= 3 ? 4 : 6);
+  const int bits = BitsOf(first), next_bits = BitsOf(next);
+  return bits <= 5 && (next_bits == (bits <= 3 ? 4 : 6) || (bits == 5 && next_bits == 4));
 }
 /// Calls body with the bits of two such layers as compile-time constants.
 /// REQUIRES: HasPairKernel(first, next).
 template <class Body>
-void WithBitsOfPair(DType first, const Body& body) {
+void WithBitsOfPair(DType first, DType next, const Body& body) {
   WithBits(first, [&](auto bits) {
-    if constexpr (bits() <= 5) body(bits, std::integral_constant < int, bits() <= 3 ? 4 : 6 > ());
+    if constexpr (bits() <= 3) {
+      body(bits, std::integral_constant<int, 4>());
+    } else if constexpr (bits() == 5) {
+      BitsOf(next) == 4 ? body(bits, std::integral_constant<int, 4>()) : body(bits, std::integral_constant<int, 6>());
+    } else if constexpr (bits() == 4) {
+      body(bits, std::integral_constant<int, 6>());
+    }
   });
 }
 inline int64_t TileBytes(DType block_type) {

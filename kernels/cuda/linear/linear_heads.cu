@@ -1,14 +1,17 @@
 // y_h = x_h W_h^T for every head h: the projections into and out of the latent space of multi-head latent attention
-// (DeepSeek-AI 2024). A block computes 64 outputs of one head for 16 or 64 rows on the tensor cores; the inputs pass
-// through pipeline stages of 64. An output is one chain of MMAs in input order, so a row's bits do not depend on the
-// number of rows.
+// (DeepSeek-AI 2024). A block computes 32 or 64 outputs of one head for 16, 32 or 64 rows on the tensor cores; the
+// inputs pass through pipeline stages of 64. Few rows are bound by latency: their blocks are small, and nearly all of
+// their weights are in flight before the preceding kernel has ended. An output is one chain of MMAs in input order, so
+// a row's bits do not depend on the number of rows.
+#include <algorithm>
+
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/launch.cuh"
 
 namespace ringside::cuda {
 namespace {
 
-constexpr int kThreads = 128, kWarps = kThreads / 32, kOutputs = 64, kInputs = 64, kStages = 3;
+constexpr int kInputs = 64;          // of a stage
 constexpr int kPitch = kInputs + 8;  // elements; eight rows use different banks
 
 struct HeadsParams {
@@ -17,8 +20,14 @@ struct HeadsParams {
   int n, k, carried;
 };
 
+/// The tile of a block of kRows rows: a warp takes 16 rows and kTiles times 8 outputs.
 template <int kRows>
-constexpr int kStageElements = (kRows + kOutputs) * kPitch;
+struct HeadsTile {
+  static constexpr int kOutputs = kRows == 64 ? 64 : 32, kRowWarps = kRows / 16, kTiles = kRows == 64 ? 4 : 2;
+  static constexpr int kThreads = 32 * kRowWarps * kOutputs / (8 * kTiles);
+  static constexpr int kStages = kRows == 64 ? 3 : 8;
+  static constexpr int kStageElements = (kRows + kOutputs) * kPitch;
+};
 
 /// Copies eight elements, of which the first `real` exist; the others become zero. kAligned: real is 0 or 8.
 template <class T, bool kAligned>
@@ -30,27 +39,19 @@ __device__ __forceinline__ void CopyEight(T* to, const T* from, const T* valid, 
   }
 }
 
-/// Loads inputs [first, first + kInputs) of the block's rows and outputs into a stage.
-template <class T, int kRows, bool kAligned>
-__device__ __forceinline__ void FetchStage(const HeadsParams& a, int head, int64_t row, int output, int first,
-                                           T* stage) {
-  const int x_step = a.k + a.carried;
-  const T* x = static_cast<const T*>(a.x.data) + row * a.x.stride + static_cast<int64_t>(head) * x_step;
-  const T* w = static_cast<const T*>(a.weight) + (static_cast<int64_t>(head) * a.n + output) * a.k;
-  for (int i = threadIdx.x; i < (kRows + kOutputs) * (kInputs / 8); i += kThreads) {
+/// Loads inputs [first, first + kInputs) of `count` lines of k inputs, `stride` apart, of which `real` exist.
+template <class T, bool kAligned, int kThreads>
+__device__ __forceinline__ void FetchLines(const T* from, int64_t stride, int count, int real, int first, int k,
+                                           T* to) {
+  for (int i = threadIdx.x; i < count * (kInputs / 8); i += kThreads) {
     const int line = i / (kInputs / 8), c = first + i % (kInputs / 8) * 8;
-    const bool is_x = line < kRows;
-    const int of = is_x ? line : line - kRows;
-    const bool exists = is_x ? row + of < a.x.rows : output + of < a.n;
-    const T* from = is_x ? x + of * a.x.stride + c : w + static_cast<int64_t>(of) * a.k + c;
-    CopyEight<T, kAligned>(stage + line * kPitch + i % (kInputs / 8) * 8, from, x,
-                           exists ? max(0, min(8, a.k - c)) : 0);
+    CopyEight<T, kAligned>(to + line * kPitch + i % (kInputs / 8) * 8, from + line * stride + c, from,
+                           line < real ? max(0, min(8, k - c)) : 0);
   }
-  CommitCopies();
 }
 
 /// Copies the columns after the head's inputs to after its outputs.
-template <class T>
+template <class T, int kThreads>
 __device__ __forceinline__ void CopyCarried(const HeadsParams& a, int head, int64_t row, int rows) {
   const int64_t from = static_cast<int64_t>(head) * (a.k + a.carried) + a.k,
                 to = static_cast<int64_t>(head) * (a.n + a.carried) + a.n;
@@ -63,41 +64,51 @@ __device__ __forceinline__ void CopyCarried(const HeadsParams& a, int head, int6
 }
 
 template <class T, int kRows, bool kAligned>
-__global__ void __launch_bounds__(kThreads) LinearHeadsKernel(HeadsParams a) {
-  // A warp takes 16 rows and kTiles times 8 outputs.
-  constexpr int kRowWarps = kRows / 16, kTiles = kOutputs * kRowWarps / kWarps / 8;
+__global__ void __launch_bounds__(HeadsTile<kRows>::kThreads) LinearHeadsKernel(HeadsParams a) {
+  using Tile = HeadsTile<kRows>;
+  constexpr int kTiles = Tile::kTiles, kStages = Tile::kStages;
   extern __shared__ __align__(16) unsigned char shared[];
   T* stages = reinterpret_cast<T*>(shared);
-  BeginDependentKernel();
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, head = blockIdx.y, output = blockIdx.x * kOutputs;
+  TriggerProgrammaticLaunch();
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, head = blockIdx.y, output = blockIdx.x * Tile::kOutputs;
   const int64_t row = static_cast<int64_t>(blockIdx.z) * kRows;
-  const int first_row = warp % kRowWarps * 16, first_output = warp / kRowWarps * kTiles * 8;
+  const int first_row = warp % Tile::kRowWarps * 16, first_output = warp / Tile::kRowWarps * kTiles * 8;
   const int chunks = (a.k + kInputs - 1) / kInputs;
-  const auto fetch = [&](int chunk) {
-    if (chunk >= chunks) return CommitCopies();
-    FetchStage<T, kRows, kAligned>(a, head, row, output, chunk * kInputs,
-                                   stages + chunk % kStages * kStageElements<kRows>);
+  const T* x = static_cast<const T*>(a.x.data) + row * a.x.stride + static_cast<int64_t>(head) * (a.k + a.carried);
+  const T* weight = static_cast<const T*>(a.weight) + (static_cast<int64_t>(head) * a.n + output) * a.k;
+  const auto fetch_weights = [&](int chunk) {
+    if (chunk >= chunks) return;
+    FetchLines<T, kAligned, Tile::kThreads>(weight, a.k, Tile::kOutputs, a.n - output, chunk * kInputs, a.k,
+                                            stages + chunk % kStages * Tile::kStageElements + kRows * kPitch);
   };
-  for (int chunk = 0; chunk < kStages - 1; ++chunk) fetch(chunk);
+  const auto fetch_rows = [&](int chunk) {
+    if (chunk >= chunks) return;
+    FetchLines<T, kAligned, Tile::kThreads>(x, a.x.stride, kRows, static_cast<int>(min(a.x.rows - row, int64_t{kRows})),
+                                            chunk * kInputs, a.k, stages + chunk % kStages * Tile::kStageElements);
+  };
+  // Weights need not wait for the preceding kernel.
+  for (int chunk = 0; chunk < kStages - 1; ++chunk) fetch_weights(chunk);
+  GridDependencySync();
+  for (int chunk = 0; chunk < kStages - 1; ++chunk) fetch_rows(chunk), CommitCopies();
   float sums[kTiles][4] = {};
   for (int chunk = 0; chunk < chunks; ++chunk) {
     WaitForCopies<kStages - 2>();
     __syncthreads();  // the stage is complete, and the one before it is free
-    fetch(chunk + kStages - 1);
-    const T* stage = stages + chunk % kStages * kStageElements<kRows>;
+    fetch_weights(chunk + kStages - 1), fetch_rows(chunk + kStages - 1), CommitCopies();
+    const T* stage = stages + chunk % kStages * Tile::kStageElements;
     const uint32_t left = SharedAddress(stage + (first_row + lane % 16) * kPitch + lane / 16 * 8);
     const uint32_t right =
         SharedAddress(stage + (kRows + first_output + lane / 16 * 8 + lane % 8) * kPitch + lane / 8 % 2 * 8);
 #pragma unroll
     for (int k = 0; k < kInputs / 16; ++k) {
-      uint32_t x[4];
-      LoadMatrices(x, left + k * 32);
+      uint32_t own[4];
+      LoadMatrices(own, left + k * 32);
 #pragma unroll
       for (int t = 0; t < kTiles; t += 2) {
         uint32_t w[4];
         LoadMatrices(w, right + t * 8 * kPitch * 2 + k * 32);
-        MultiplyAdd(sums[t], x, w[0], w[1], T());
-        MultiplyAdd(sums[t + 1], x, w[2], w[3], T());
+        MultiplyAdd(sums[t], own, w[0], w[1], T());
+        MultiplyAdd(sums[t + 1], own, w[2], w[3], T());
       }
     }
   }
@@ -112,22 +123,25 @@ __global__ void __launch_bounds__(kThreads) LinearHeadsKernel(HeadsParams a) {
     }
   }
   if (blockIdx.x == 0 && a.carried > 0) {
-    CopyCarried<T>(a, head, row, static_cast<int>(a.x.rows - row < kRows ? a.x.rows - row : kRows));
+    CopyCarried<T, Tile::kThreads>(a, head, row, static_cast<int>(a.x.rows - row < kRows ? a.x.rows - row : kRows));
   }
 }
 
 template <class T, int kRows>
 void LaunchRows(const Launcher& on, const HeadsParams& a, int64_t heads) {
+  using Tile = HeadsTile<kRows>;
   const bool aligned =
       a.k % 8 == 0 && (a.k + a.carried) % 8 == 0 && a.x.stride % 8 == 0 && Aligned(a.x.data) && Aligned(a.weight);
+  const int stages = std::min(Tile::kStages, (a.k + kInputs - 1) / kInputs);
   Launch(on, aligned ? LinearHeadsKernel<T, kRows, true> : LinearHeadsKernel<T, kRows, false>,
-         Grid((a.n + kOutputs - 1) / kOutputs, heads, (a.x.rows + kRows - 1) / kRows), kThreads,
-         kStages * kStageElements<kRows> * sizeof(T), a);
+         Grid((a.n + Tile::kOutputs - 1) / Tile::kOutputs, heads, (a.x.rows + kRows - 1) / kRows), Tile::kThreads,
+         static_cast<size_t>(stages * Tile::kStageElements) * sizeof(T), a);
 }
 
 template <class T>
 void LaunchOfType(const Launcher& on, const HeadsParams& a, int64_t heads) {
-  a.x.rows <= 16 ? LaunchRows<T, 16>(on, a, heads) : LaunchRows<T, 64>(on, a, heads);
+  if (a.x.rows <= 16) return LaunchRows<T, 16>(on, a, heads);
+  a.x.rows <= 32 ? LaunchRows<T, 32>(on, a, heads) : LaunchRows<T, 64>(on, a, heads);
 }
 
 }  // namespace

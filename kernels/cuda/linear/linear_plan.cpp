@@ -66,7 +66,8 @@ bool SupportsGemvBlockQuant(const LinearCase& of) {
          BlockQuantGemvTile(of).stages >= kMinStages;
 }
 bool SupportsBlockQuantGemm(const LinearCase& of) {
-  return of.layer.rows <= of.tuning().block_quant_rows && EndsWith(of, kPanelRows) && AllowsBoxes(of);
+  return of.layer.rows <= of.tuning().block_quant_rows && (!of.gate_up() || EndsWith(of, kPanelRows)) &&
+         AllowsBoxes(of);
 }
 bool SupportsQuantizedRows(const LinearCase& of) {
   const LinearLayer& layer = of.layer;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 
 #include "kernels/cuda/linear/linear_sizes.h"
 
@@ -9,6 +10,8 @@ namespace ringside::cuda {
 namespace {
 
 int ToInt(int64_t x) { return static_cast<int>(x); }
+
+constexpr int64_t kLongRun = 12;  // K tiles of a warp; fewer take less time than the prologue
 
 /// N tiles of a GEMV of block-quantized weights.
 int64_t GemvTilesOf(const LinearCase& of) { return DivideUp(of.results(), kNTileRows / (of.gate_up() ? 2 : 1)); }
@@ -33,6 +36,14 @@ LinearTile DivideGemv(const LinearCase& of, int64_t max_blocks, size_t max_bytes
       fixed_bytes > max_bytes ? 0 : std::min(kMaxStages, ToInt(static_cast<int64_t>(max_bytes - fixed_bytes) / ring));
   out.shared_bytes = fixed_bytes + static_cast<size_t>(out.stages * ring);
   return out;
+}
+
+/// Whether one block per SM, with all of its stages, has clearly fewer N tiles to compute than two with half of the
+/// stages each, and each N tile is long.
+bool DividesBetter(const LinearCase& of, const LinearTile& one, const LinearTile& two) {
+  const int64_t tiles = GemvTilesOf(of), most = DivideUp(tiles, one.blocks), most_of_two = DivideUp(tiles, two.blocks);
+  return one.stages > two.stages && most * 8 <= 2 * most_of_two * 7 &&
+         DivideUp(of.layer.k, kKTileInputs) * most_of_two >= kLongRun * kWarps;
 }
 
 /// The largest split-K factor with two K tiles per split and at most two blocks per SM.
@@ -77,8 +88,11 @@ int SplitOfBlockQuant(const LinearCase& of, int64_t tiles, int tile_rows) {
   return best;
 }
 
+/// Every matrix is padded to whole panels.
 int64_t BlockQuantTilesOf(const LinearCase& of, int tile_rows) {
-  return DivideUp(of.results(), kBlockQuantOutputs / (of.gate_up() ? 2 : 1)) * DivideUp(of.layer.rows, tile_rows);
+  int64_t outputs = 0;
+  for (const int64_t own : of.layer.outputs) outputs += DivideUp(own, kPanelRows) * kPanelRows;
+  return DivideUp(outputs, kBlockQuantOutputs) * DivideUp(of.layer.rows, tile_rows);
 }
 int BlockQuantTileRows(int64_t rows) { return TileRows(rows, {16, 32, 64, 128}); }
 
@@ -116,16 +130,26 @@ LinearTile BlockQuantGemvTile(const LinearCase& of) {
   const int wanted = of.layer.rows <= 2 || !TakesIntegers(of.layer.weights) ? kStagesForTwoBlocks : kMinStages;
   const LinearTile two =
       DivideGemv(of, kBlocksPerProcessor * device.multiprocessors, MaxGemvSharedBytes(device.large) - kGemvStaticBytes);
-  if (two.stages >= wanted) return two;
   const LinearTile one = DivideGemv(of, device.multiprocessors, SharedBytes(device.large) - kGemvStaticBytes);
+  if (two.stages >= wanted) return of.layer.rows <= 2 && DividesBetter(of, one, two) ? one : two;
   return one.stages > two.stages ? one : two;
 }
 
 std::pair<LinearTile, LinearTile> TwoBlockQuantGemvTiles(const LinearCase& of, const LinearCase& next) {
-  const int64_t all = kBlocksPerProcessor * of.device.multiprocessors,
-                own_bytes = GemvTilesOf(of) * TileBytes(of.layer.weights),
-                next_bytes = GemvTilesOf(next) * TileBytes(next.layer.weights);
-  const int64_t blocks = std::clamp<int64_t>(all * own_bytes / (own_bytes + next_bytes), 1, all - 1);
+  const int64_t all = kBlocksPerProcessor * of.device.multiprocessors, own_tiles = GemvTilesOf(of),
+                next_tiles = GemvTilesOf(next), own_bytes = TileBytes(of.layer.weights),
+                next_bytes = TileBytes(next.layer.weights);
+  // Whole tiles: the fewest bytes of the block with the most.
+  const auto most = [&](int64_t own) {
+    return std::max(DivideUp(own_tiles, own) * own_bytes, DivideUp(next_tiles, all - own) * next_bytes);
+  };
+  const int64_t even =
+      std::clamp<int64_t>(all * own_tiles * own_bytes / (own_tiles * own_bytes + next_tiles * next_bytes), 1, all - 1);
+  int64_t blocks = even;
+  for (int64_t own = 1; own < all; ++own) {
+    const bool closer = most(own) == most(blocks) && std::abs(own - even) < std::abs(blocks - even);
+    if (most(own) < most(blocks) || closer) blocks = own;
+  }
   const size_t max_bytes_each = MaxGemvSharedBytes(of.device.large) - 2 * kGemvStaticBytes;
   return {DivideGemv(of, blocks, max_bytes_each), DivideGemv(next, all - blocks, max_bytes_each)};
 }

@@ -1,6 +1,7 @@
 // Relations between a recorded operation and those after it, for fusion.
 #pragma once
 
+#include <optional>
 #include <span>
 
 #include "kernels/cuda/steps/step_op.h"
@@ -28,5 +29,10 @@ inline const StepOp* ConsumerOf(std::span<const StepOp> ops) {
 inline const StepOp* SiblingLinear(std::span<const StepOp> ops) {
   return ops.size() > 1 && ops[1].kind == OpKind::kLinear && SameMatrix(ops[0].x, ops[1].x) ? &ops[1] : nullptr;
 }
+
+constexpr size_t kMlpAmongExperts = 6;  // operations: norm; gate and up, their product, down; router; experts
+/// The MLP of ops[1 ... 3], whose input is the norm ops[0] and whose result is added to the stream, as an expert, if a
+/// router and experts of the same row follow that have its sizes and types and add to the same stream.
+std::optional<PackedExpert> MlpAmongExperts(std::span<const StepOp> ops);
 
 }  // namespace ringside::cuda

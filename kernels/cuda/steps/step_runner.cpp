@@ -113,6 +113,7 @@ size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
       }
       return 1;
     case OpKind::kNorm:
+      if (const size_t ops_run = RunMlpAndExperts(ops); ops_run > 0) return ops_run;
       if (const StepOp* next = ConsumerOf(ops); next != nullptr && next->kind == OpKind::kLinear && !IsInPlace(op)) {
         if (const LinearPlan plan = Plan(ops, 1); plan.norm) return RunLinear(ops, 1, plan);
       }
@@ -437,7 +438,7 @@ size_t StepRunner::RunAttention(std::span<const StepOp> ops) {
   }
   if (plan.chunk_count > 0 && plan.wgmma_queries > 0) LaunchWgmmaAttention(on_, plan);
   const StepOp* gate = GateOf(ops);
-  if (gate != nullptr && plan.chunk_count == 0 && (on_.large || plan.splits == 1)) {
+  if (gate != nullptr && plan.chunk_count == 0) {
     const auto columns = static_cast<int32_t>(plan.out.cols / gate->x.cols);
     if (columns == 1 ? AllowsFour(gate->x) : columns % 4 == 0) {
       plan.gate = gate->x, plan.gate_kind = gate->row_op.gate, plan.gate_columns = columns;
@@ -471,12 +472,26 @@ void StepRunner::RunChunks(RecurrencePlan plan) {
   }
 }
 
-void StepRunner::RunExperts(const StepOp& op) {
-  const ExpertsPlan& plan = op.experts;
+size_t StepRunner::RunMlpAndExperts(std::span<const StepOp> ops) {
+  const std::optional<PackedExpert> mlp = MlpAmongExperts(ops);
+  if (!mlp) return 0;
+  const StepOp& experts = ops[kMlpAmongExperts - 1];
+  ExpertsPlan plan = experts.experts;
+  plan.dense = 1;
+  if (!SelectExperts(on_, plan, experts.x.cols, 1).one_row) return 0;
+  const StepOp router[] = {ops[0], ops[kMlpAmongExperts - 2]};
+  for (std::span<const StepOp> rest = router; !rest.empty();) rest = rest.subspan(RunFirst(rest));
+  RunExperts(experts, &*mlp);
+  return kMlpAmongExperts;
+}
+
+void StepRunner::RunExperts(const StepOp& op, const PackedExpert* dense) {
+  ExpertsPlan plan = op.experts;
+  plan.dense = dense != nullptr ? 1 : 0;
   const auto pair_bytes = 3 * sizeof(float) + sizeof(ExpertRows) / kIntegerExpertRows +
                           static_cast<size_t>(StorageBytes(dtype_, plan.widest())) +
                           static_cast<size_t>(StorageBytes(DType::kF32, op.x.cols));
-  const size_t row_bytes = pair_bytes * static_cast<size_t>(plan.experts_per_row),
+  const size_t row_bytes = pair_bytes * static_cast<size_t>(plan.experts_per_row + plan.dense),
                fixed_bytes = static_cast<size_t>(plan.router.cols) * sizeof(ExpertRows) + 6 * 256;
   CHECK_LE(fixed_bytes + row_bytes, scratch_bytes_);
   const auto max_rows = static_cast<int64_t>((scratch_bytes_ - fixed_bytes) / row_bytes);
@@ -491,6 +506,7 @@ void StepRunner::RunExperts(const StepOp& op) {
                      .y = op.y.Rows(first, rows),
                      .group_count = static_cast<int32_t>(ExpertsCall::GroupCount(plan, path, rows))};
     call.plan.router = plan.router.Rows(first, rows);
+    if (dense != nullptr) call.dense = *dense;
     auto* next = static_cast<std::byte*>(scratch_);
     const auto assign = [&](auto*& pointer, int64_t bytes) {
       pointer = reinterpret_cast<std::remove_reference_t<decltype(pointer)>>(next);
@@ -503,6 +519,10 @@ void StepRunner::RunExperts(const StepOp& op) {
     assign(call.groups, call.group_count * static_cast<int64_t>(sizeof(ExpertRows)));
     assign(call.parts, StorageBytes(DType::kF32, pairs * op.x.cols));
     call.mid = next;
+    if (selection.one_row) {
+      LaunchRowExperts(on_, call, selection);
+      continue;
+    }
     LaunchRouteExperts(on_, call);
     if (selection.tiled) {
       LaunchTiledExperts(on_, call, selection);

@@ -1,6 +1,7 @@
 // Launches recorded operations and fuses neighbours where one kernel covers several: norm + linear, linear + GELU,
-// linear + SiLU(gate) * up, attention or head norms + gate. A fused kernel writes everything that the separate
-// operations would have left. Linear layers follow their plan (linear/linear_plan.h). Owned by the backend.
+// linear + SiLU(gate) * up, attention or head norms + gate, an MLP + experts. A fused kernel writes everything that the
+// separate operations would have left, except an MLP's inner values. Linear layers follow their plan
+// (linear/linear_plan.h). Owned by the backend.
 // THREAD: one.
 #pragma once
 
@@ -74,8 +75,12 @@ class StepRunner {
   void RunChunks(RecurrencePlan plan);
   /// As RunFirst, for an attention, fused with the gate of its results if possible.
   size_t RunAttention(std::span<const StepOp> ops);
-  /// Runs the experts in chunks of rows that fit in the scratch memory.
-  void RunExperts(const StepOp& op);
+  /// Runs the experts in chunks of rows that fit in the scratch memory. `dense`: of a single row, a further expert with
+  /// the weight 1, or null.
+  void RunExperts(const StepOp& op, const PackedExpert* dense = nullptr);
+  /// As RunFirst for a norm, an MLP, a router and experts of the same row, if the MLP can be one of the experts; else
+  /// 0.
+  size_t RunMlpAndExperts(std::span<const StepOp> ops);
 
   Launcher on_;
   bool overlaps_ = true;  // on_.overlap, except directly after NCCL

@@ -308,7 +308,7 @@ __global__ void __launch_bounds__(S::kThreads, 1)
   if (threadIdx.x == 0) shared.Init();
   if (!kWidens && threadIdx.x == 32) PrefetchMap(maps.keys), PrefetchMap(maps.values);
   __syncthreads();
-  BeginDependentKernel();
+  TriggerProgrammaticLaunch();
 
   const int warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
   const bool fixed = a.wide_splits == nullptr;
@@ -318,6 +318,7 @@ __global__ void __launch_bounds__(S::kThreads, 1)
   const WideUnits units(tile);
   if (fixed) split = FixedSplits(a, tile, units).At(units, split.tile, blockIdx.x);
   if (split.tile < 0) return;
+  GridDependencySync();  // tiles and splits are staged before the step; every tile has a block that waits
   const int begin = split.begin, end = split.end;
   if (warp >= S::kConsumerWarps) {
     DecreaseRegisters<kProducerRegisters>();

@@ -96,7 +96,7 @@ void LaunchBlockQuantGemm(const Launcher& on, const GemmArgs& args, const Linear
 void LaunchTwoBlockQuantGemm(const Launcher& on, const GemmArgs& args, const GemmArgs& next, const LinearPlan& plan) {
   CheckBlockQuant(on, args), CheckBlockQuant(on, next);
   CHECK(HasPairKernel(args.weight_dtype, next.weight_dtype));
-  WithBitsOfPair(args.weight_dtype, [&](auto bits, auto next_bits) {
+  WithBitsOfPair(args.weight_dtype, next.weight_dtype, [&](auto bits, auto next_bits) {
     WithTileRows(plan.tile, [&](auto rows) {
       if (args.dtype == DType::kF16) return LaunchTwoTiles<__half, bits(), next_bits(), rows()>(on, args, next, plan);
       LaunchTwoTiles<__nv_bfloat16, bits(), next_bits(), rows()>(on, args, next, plan);

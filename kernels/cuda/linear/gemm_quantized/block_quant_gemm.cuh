@@ -57,9 +57,24 @@ struct BlockQuantGemm {
     rows = min(kN, a.rows - first_row);
   }
 
+  /// An output, and the end of those that its matrix has.
+  struct OutputPlace {
+    int output, end;
+  };
+  /// The place of a position among the outputs if every matrix is padded to whole panels.
+  __device__ __forceinline__ OutputPlace PlaceOf(int position) const {
+    int first = 0;
+#pragma unroll
+    for (const int outputs : a.outputs) {
+      const int padded = (outputs + kPanelRows - 1) / kPanelRows * kPanelRows;
+      if (position < padded) return {first + position, first + outputs};
+      position -= padded, first += outputs;
+    }
+    return {a.total, a.total};
+  }
   /// The first output of a warp group's panel, or one past the last output if it has none.
   __device__ __forceinline__ int PanelOutput(int group) const {
-    if constexpr (!kGateUp) return tile * kBlockQuantOutputs + group * kPanelRows;
+    if constexpr (!kGateUp) return PlaceOf(tile * kBlockQuantOutputs + group * kPanelRows).output;
     constexpr int kHalf = kBlockQuantWarpGroups / 2;
     return group / kHalf * (a.total / 2) + (tile * kHalf + group % kHalf) * kPanelRows;
   }
@@ -134,13 +149,15 @@ struct BlockQuantGemm {
 
   /// Position of a thread's four outputs in `sums`, and the rows of the tile that it handles.
   struct Float4Position {
-    int place, output, first_row, row_step;
+    int place, output, end, first_row, row_step;
     bool there;
   };
   __device__ __forceinline__ Float4Position PositionOfFloat4() const {
     const int thread = ClusterRank() * kBlockQuantThreads + static_cast<int>(threadIdx.x), place = thread % kFours * 4;
-    const int output = tile * kResults + place, all = kGateUp ? a.total / 2 : a.total;
-    return {place, output, thread / kFours, ClusterBlocks() * kBlockQuantThreads / kFours, output < all};
+    const int position = tile * kResults + place;
+    const OutputPlace to = kGateUp ? OutputPlace{position, a.total / 2} : PlaceOf(position);
+    return {
+        place, to.output, to.end, thread / kFours, ClusterBlocks() * kBlockQuantThreads / kFours, to.output < to.end};
   }
   /// Scales, biases and old outputs, prefetched while sums are stored and the cluster synchronizes.
   struct Ahead {
@@ -150,9 +167,8 @@ struct BlockQuantGemm {
   __device__ __forceinline__ void FetchAhead(Ahead& ahead) const {
     const Float4Position at = PositionOfFloat4();
     if (!at.there) return;
-    const int all = kGateUp ? a.total / 2 : a.total;
-    ahead.own = Float4Epilogue<T>::template Of<W>(a, at.output, all);
-    if constexpr (kGateUp) ahead.up = Float4Epilogue<T>::template Of<W>(a, all + at.output, a.total);
+    ahead.own = Float4Epilogue<T>::template Of<W>(a, at.output, at.end);
+    if constexpr (kGateUp) ahead.up = Float4Epilogue<T>::template Of<W>(a, at.end + at.output, a.total);
     if (!kGateUp && a.accumulate) FetchOld(ahead, at, at.first_row);
   }
   __device__ __forceinline__ void FetchOld(Ahead& ahead, const Float4Position& at, int first) const {

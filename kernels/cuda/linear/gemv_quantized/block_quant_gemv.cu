@@ -13,7 +13,7 @@ void LaunchGemvBlockQuant(const Launcher& on, const GemmArgs& args, const Linear
 
 void LaunchGemvTwoBlockQuant(const Launcher& on, const GemmArgs& args, const GemmArgs& next, const LinearPlan& plan) {
   CHECK(HasGroupScales(args.weight_dtype) && HasPairKernel(args.weight_dtype, next.weight_dtype));
-  WithBitsOfPair(args.weight_dtype, [&](auto bits, auto next_bits) {
+  WithBitsOfPair(args.weight_dtype, next.weight_dtype, [&](auto bits, auto next_bits) {
     if (args.dtype == DType::kF16) {
       LaunchTwoBlockQuantGemvOf<__half, bits(), next_bits()>(on, args, next, plan);
     } else {

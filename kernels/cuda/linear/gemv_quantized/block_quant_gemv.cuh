@@ -109,7 +109,7 @@ class BlockQuantGemv {
     const int rows = kIntegers && kRows <= 2 ? kRows : a.rows;
     const int warp = threadIdx.x / 32, all = kGateUp ? a.total / 2 : a.total;
     const uint32_t ring = SharedAddress(shared + warp * stages * kKTileBytes<kBits>);
-    const KTileRuns runs(a, (all + kOutputs - 1) / kOutputs, at);
+    const KTileRuns runs(a.k, (all + kOutputs - 1) / kOutputs, at);
     const KTileRun run(runs, warp);
     Stream stream(a, runs, run, ring, SharedAddress(barriers + warp * kMaxStages), stages);
 #pragma unroll 1

@@ -161,22 +161,28 @@ struct IntegerSums {
       AddSet(s, n, c, own, tiles);
     }
   }
-  /// Stores to [row of x][row of W]; sums are reduced in the same order for any number of rows.
-  __device__ __forceinline__ void Store(float* to, int rows, int lane) {
-    const int row = lane % 4 * 2 / kRowColumns;
+  /// The row of x whose sums a lane returns, and whether it is the first lane that does.
+  static __device__ __forceinline__ int RowOf(int lane) { return lane % 4 * 2 / kRowColumns; }
+  static __device__ __forceinline__ bool IsFirst(int lane) { return lane % (kRowColumns / 2) == 0; }
+  /// The sum of row lane / 4 of tile t and the lane's row of x, reduced in the same order for any number of rows. All
+  /// lanes must call it.
+  __device__ __forceinline__ float Total(int t) const {
+    if constexpr (kRows == 1) {
+      const float sum = sums[t][0] + __shfl_xor_sync(0xffffffffu, sums[t][0], 1);
+      return sum + __shfl_xor_sync(0xffffffffu, sum, 2);
+    } else if constexpr (kRows == 2) {
+      return (sums[t][0] + __shfl_xor_sync(0xffffffffu, sums[t][0], 1)) +
+             (sums[t][1] + __shfl_xor_sync(0xffffffffu, sums[t][1], 1));
+    } else {
+      return (sums[t][0] + sums[t][1]) + (sums[t][2] + sums[t][3]);
+    }
+  }
+  /// Stores to [row of x][row of W].
+  __device__ __forceinline__ void Store(float* to, int rows, int lane) const {
 #pragma unroll
     for (int t = 0; t < 2; ++t) {
-      float sum;
-      if constexpr (kRows == 1) {
-        sum = sums[t][0] + __shfl_xor_sync(0xffffffffu, sums[t][0], 1);
-        sum += __shfl_xor_sync(0xffffffffu, sum, 2);
-      } else if constexpr (kRows == 2) {
-        sum = (sums[t][0] + __shfl_xor_sync(0xffffffffu, sums[t][0], 1)) +
-              (sums[t][1] + __shfl_xor_sync(0xffffffffu, sums[t][1], 1));
-      } else {
-        sum = (sums[t][0] + sums[t][1]) + (sums[t][2] + sums[t][3]);
-      }
-      if (row < rows && lane % (kRowColumns / 2) == 0) to[row * kNTileRows + lane / 4 + t * 8] = sum;
+      const float sum = Total(t);
+      if (RowOf(lane) < rows && IsFirst(lane)) to[RowOf(lane) * kNTileRows + lane / 4 + t * 8] = sum;
     }
   }
 

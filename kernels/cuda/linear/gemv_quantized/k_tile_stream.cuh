@@ -22,9 +22,9 @@ struct KTileRuns {
   BlockPosition at;
   int k_tiles, tiles;  // K tiles per N tile; N tiles of the block
 
-  __device__ __forceinline__ KTileRuns(const GemmParams& a, int all_tiles, BlockPosition place)
+  __device__ __forceinline__ KTileRuns(int k, int all_tiles, BlockPosition place)
       : at(place),
-        k_tiles((a.k + kKTileInputs - 1) / kKTileInputs),
+        k_tiles((k + kKTileInputs - 1) / kKTileInputs),
         tiles((all_tiles - place.block + place.blocks - 1) / place.blocks) {}
   __device__ __forceinline__ int Begin(int warp) const { return tiles * k_tiles * warp / kWarps; }
   /// The warp that processes the block's n-th K tile.
