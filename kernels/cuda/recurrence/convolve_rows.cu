@@ -3,7 +3,7 @@
 // head's query or key, or a strip of channels, so no result depends on the other rows of the step.
 #include "kernels/cuda/host_device.h"
 #include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/recurrence/tail_rows.cuh"
+#include "kernels/cuda/recurrence/convolution.cuh"
 
 namespace ringside::cuda {
 namespace {
@@ -12,7 +12,6 @@ constexpr int kWarps = 4;
 constexpr int kStrip = 128;  // channels of a unit that is not a head
 constexpr int kTaps = 4;     // inputs of the convolution of most networks, which has its own kernel
 constexpr int kRun = 16;     // rows of a warp in large steps
-constexpr float kKeyNormEps = 1e-6f;
 
 /// Units of a row, in this order.
 struct RowUnits {
@@ -23,57 +22,13 @@ struct RowUnits {
   RINGSIDE_HOST_DEVICE int count() const { return queries + keys + channels + decays + weights; }
 };
 
-/// Consecutive channels of the convolution; a lane has some in steps of 32.
-struct UnitChannels {
-  int first = 0, count = 0;
-  bool is_head = false, is_query = false;
-
-  /// Calls visit(j, channel) for the lane's channels; j < kLanes.
-  template <int kLanes, class Visit>
-  __device__ __forceinline__ void Each(const Visit& visit) const {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-#pragma unroll
-    for (int j = 0; j < kLanes; ++j) {
-      if (32 * j + lane < count) visit(j, first + 32 * j + lane);
-    }
-  }
-};
-
-__device__ __forceinline__ float SigmoidOf(float x) { return 1.0f / (1.0f + expf(-x)); }
-__device__ __forceinline__ float SoftplusOf(float x) { return x > 20.0f ? x : log1pf(expf(x)); }
-
-/// A row of inputs of the convolution; data is null for zeros.
-struct InputRow {
-  const void* data;
-  DType dtype;
-  int64_t at;
-
-  __device__ __forceinline__ float Load(int channel) const {
-    return data != nullptr ? LoadElement(data, dtype, at + channel) : 0.0f;
-  }
-};
-
-/// The inputs at a position: from the step, the tail, or the window of the boundary.
-__device__ __forceinline__ InputRow InputAt(const RecurrencePlan& a, const StagedState& s, int position) {
-  if (position >= s.position) {
-    return {a.x.data, a.x.dtype, (s.first_row + position - s.position) * a.x.stride};
-  }
-  const int boundary = s.position - s.position % kStateChunk;
-  if (position >= boundary) return {TailRow(a, s, position), DType::kF32, 0};
-  if (position < 0 || s.slot < 0) return {nullptr, DType::kF32, 0};
-  const int64_t row = position - (boundary - (a.kernel - 1));
-  return {BoundaryOf(a, s, s.slot), DType::kF32, a.state_floats + row * a.channels};
-}
-
 /// Where a row's inputs are stored, or null: in the window of the boundary after it, and in the tail.
 struct StoredInputs {
   float* window;
   float* tail;
 };
 __device__ __forceinline__ StoredInputs StoredAt(const RecurrencePlan& a, const StagedState& s, int position) {
-  const int slot = (position + 1) % kStateChunk == 0 ? WrittenSlot(a, s, position + 1) : -1;
-  return {slot < 0 ? nullptr : BoundaryOf(a, s, slot) + a.state_floats,
-          s.late == 0 && position >= s.tail_from ? TailRow(a, s, position) : nullptr};
+  return {WindowAfter(a, s, position), s.late == 0 && position >= s.tail_from ? TailRow(a, s, position) : nullptr};
 }
 
 /// y = a row's convolved channels, without the activation.
@@ -134,20 +89,13 @@ class RunConvolution {
   float inputs_[kTaps][kLanes];
 };
 
-/// Activation and norm of a row's convolved channels.
+/// Stores a row's convolved channels after activation and norm.
 template <int kLanes>
 __device__ __forceinline__ void StoreRow(const RecurrencePlan& a, const UnitChannels& unit, int row,
                                          float (&y)[kLanes]) {
-  float squares = 0, factor = 1;
-  if (a.has_state != 0) {
-    unit.Each<kLanes>([&](int j, int) { y[j] = SiluOf(y[j]), squares = fmaf(y[j], y[j], squares); });
-  }
-  if (unit.is_head && a.corrects != 0) {
-    factor = 1.0f / sqrtf(SumOverWarp(squares) + kKeyNormEps);
-    if (unit.is_query) factor *= 1.0f / sqrtf(static_cast<float>(a.key_size));
-  }
+  ActivateRow(a, unit, y);
   const Tensor& to = a.has_state != 0 ? a.mixed : a.out;
-  unit.Each<kLanes>([&](int j, int c) { StoreElement(to.data, to.dtype, row * to.stride + c, y[j] * factor); });
+  unit.Each<kLanes>([&](int j, int c) { StoreElement(to.data, to.dtype, row * to.stride + c, y[j]); });
 }
 
 /// G of 32 decays, of a chunk's rows from this one on if it is the segment's first there; with Mamba-2 also b.
