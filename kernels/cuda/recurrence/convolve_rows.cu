@@ -9,9 +9,10 @@ namespace ringside::cuda {
 namespace {
 
 constexpr int kWarps = 4;
-constexpr int kStrip = 128;  // channels of a unit that is not a head
-constexpr int kTaps = 4;     // inputs of the convolution of most networks, which has its own kernel
-constexpr int kRun = 16;     // rows of a warp in large steps
+constexpr int kStrip = 128;   // channels of a unit that is not a head
+constexpr int kTaps = 4;      // inputs of the convolution of most networks, which has its own kernel
+constexpr int kRun = 16;      // rows of a warp in large steps
+constexpr int kInFlight = 4;  // rows whose inputs are loaded together
 
 /// Units of a row, in this order.
 struct RowUnits {
@@ -67,14 +68,15 @@ class RunConvolution {
       unit_.template Each<kLanes>([&](int j, int c) { inputs_[tap + 1][j] = input.Load(c); });
     }
   }
-  __device__ __forceinline__ void Next(const StagedState& s, int position, float (&y)[kLanes]) {
-    const InputRow input = InputAt(a_, s, position);
+  /// `x`: the row's inputs.
+  __device__ __forceinline__ void Next(const StagedState& s, int position, const float (&x)[kLanes],
+                                       float (&y)[kLanes]) {
     const StoredInputs to = StoredAt(a_, s, position);
     unit_.template Each<kLanes>([&](int j, int c) {
       y[j] = bias_[j];
 #pragma unroll
       for (int tap = 0; tap < kTaps; ++tap) {
-        inputs_[tap][j] = tap + 1 < kTaps ? inputs_[tap + 1][j] : input.Load(c);
+        inputs_[tap][j] = tap + 1 < kTaps ? inputs_[tap + 1][j] : x[j];
         y[j] = fmaf(weights_[tap][j], inputs_[tap][j], y[j]);
         if (to.window != nullptr && tap > 0) to.window[(tap - 1) * a_.channels + c] = inputs_[tap][j];
       }
@@ -150,15 +152,15 @@ __global__ void __launch_bounds__(kWarps * 32) ConvolveRowsKernel(RecurrencePlan
   const int n = static_cast<int>(blockIdx.y) * kWarps + static_cast<int>(threadIdx.x) / 32;
   if (n >= units.count()) return;
   StagedState s = a.segments[a.segment_of_row[first]];
-  const auto each_row = [&](const auto& visit) {
-    for (int row = first; row < end; ++row) {
+  const auto each_row = [&](int begin, int past, const auto& visit) {
+    for (int row = begin; row < past; ++row) {
       const bool begins = row == first || row == s.first_row + s.rows;
       if (row > first && begins) s = a.segments[a.segment_of_row[row]];
       visit(row, s.position + row - s.first_row, begins);
     }
   };
   if (const int of_rates = n - units.queries - units.keys - units.channels; of_rates >= 0) {
-    return each_row([&](int row, int, bool) {
+    return each_row(first, end, [&](int row, int, bool) {
       of_rates < units.decays ? SumDecays(a, s, row, of_rates * 32) : WeighRow(a, row, (of_rates - units.decays) * 32);
     });
   }
@@ -166,13 +168,26 @@ __global__ void __launch_bounds__(kWarps * 32) ConvolveRowsKernel(RecurrencePlan
   float y[kLanes];
   if constexpr (kFour) {
     RunConvolution<kLanes> convolution(a, unit);
-    each_row([&](int row, int position, bool begins) {
-      if (begins) convolution.Begin(s, position);
-      convolution.Next(s, position, y);
-      StoreRow(a, unit, row, y);
-    });
+    for (int begin = first; begin < end; begin += kInFlight) {
+      float x[kInFlight][kLanes];
+#pragma unroll
+      for (int i = 0; i < kInFlight; ++i) {
+        const int64_t at = min(begin + i, end - 1) * a.x.stride;
+        unit.Each<kLanes>([&](int j, int c) { x[i][j] = LoadElement(a.x.data, a.x.dtype, at + c); });
+      }
+      const auto next = [&](int row, int position, bool begins, const float(&inputs)[kLanes]) {
+        if (begins) convolution.Begin(s, position);
+        convolution.Next(s, position, inputs, y);
+        StoreRow(a, unit, row, y);
+      };
+#pragma unroll
+      for (int i = 0; i < kInFlight; ++i) {
+        each_row(begin + i, min(begin + i + 1, end),
+                 [&](int row, int position, bool begins) { next(row, position, begins, x[i]); });
+      }
+    }
   } else {
-    each_row([&](int row, int position, bool) {
+    each_row(first, end, [&](int row, int position, bool) {
       Convolve(a, s, position, unit, y);
       StoreRow(a, unit, row, y);
     });

@@ -458,7 +458,7 @@ void StepRunner::RunRecurrence(const RecurrencePlan& plan) {
 }
 
 void StepRunner::RunChunks(RecurrencePlan plan) {
-  const auto most = static_cast<int>(std::min<size_t>(scratch_bytes_ / ChunkWeightBytes(plan), INT32_MAX));
+  const auto most = static_cast<int>(std::min<size_t>(scratch_bytes_ / ChunkImageBytes(plan), INT32_MAX));
   CHECK_GT(most, 0);
   const int runs = plan.run_count;
   for (int first = 0; first < runs; first += most, plan.runs += most) {
