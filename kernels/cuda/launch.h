@@ -207,7 +207,7 @@ void LaunchConvolveRows(const Launcher& on, const RecurrencePlan& plan);
 /// Results, boundary states and rows of the tail of plan.parts; of the tail only u if StagedState::late.
 void LaunchUpdateState(const Launcher& on, const RecurrencePlan& plan);
 /// LaunchConvolveRows and LaunchUpdateState in one launch, with equal bits. Does not use plan.mixed.
-/// REQUIRES: plan.has_state, plan.single, and no runs.
+/// REQUIRES: plan.has_state, parts of one row each, and no runs.
 void LaunchSingleRows(const Launcher& on, const RecurrencePlan& plan);
 /// Whether there are kernels for runs of chunks of these sizes.
 bool HasChunkKernels(const Launcher& on, const RecurrencePlan& plan);

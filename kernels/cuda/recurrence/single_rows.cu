@@ -9,7 +9,6 @@
 namespace ringside::cuda {
 namespace {
 
-constexpr int kMostSlice = 64, kLeastSlice = 16;  // value channels of a block
 constexpr int kMinThreads = 128;
 constexpr int kMostThreads = RecurrenceShape::kMaxSize / kPart * kMostSlice / 4;
 
@@ -155,8 +154,8 @@ class RowRates {
   float before_ = 0, bias_ = 0, rate_ = 0;
 };
 
-/// The factors of u_i in the row's u and o: [2][kStateChunk]. Four threads per i, in order of WeightOf's sums
-/// (update_state.cu).
+/// The factors of u_i in the row's u and o: [2][kStateChunk]. Four threads per i, with the sums of
+/// WeighUpdate (update_state.cu).
 __device__ __forceinline__ void WeighRow(const RecurrencePlan& a, const StateTile& t, int row, float* shared) {
   const int part = static_cast<int>(threadIdx.x) % 4, i_of_warp = static_cast<int>(threadIdx.x) % 32 / 4;
   const float *key = shared + row * t.key_stride + part, *query = shared + t.queries + part;
@@ -211,33 +210,21 @@ __global__ void __launch_bounds__(kMostThreads) SingleRowsKernel(RecurrencePlan 
   }
   __syncthreads();
   SumStateParts(t, b, shared + t.partial, 1, shared + t.from_state);
-  SumUpdates(a, t, b, row, shared + t.weights, shared + t.weights + kStateChunk, shared);
+  SumUpdates(a, t, b, row, 1, shared + t.weights, shared + t.weights + kStateChunk, shared);
   __syncthreads();
-  FinishRow(a, t, b, 0, row, b.s.first_row, true, shared);
+  const RowGroup group{0, 1, row};
+  SolveRows(a, t, b, group, shared);
+  FinishRows(a, t, b, group, b.s.first_row, 0, shared);  // each thread stores the results of its own u
   if (row + 1 < kStateChunk) return;
   __syncthreads();
   FoldChunk(a, t, b, state, shared);
   if (const int slot = WrittenSlot(a, b.s, b.s.position + 1); slot >= 0) StoreState(a, b, state, slot);
 }
 
-/// The largest slice that occupies the device, or that fits in shared memory.
-StateTile SingleRowTile(const Launcher& on, const RecurrencePlan& plan) {
-  const auto half = [](int slice) { return (slice / 2 + 15) / 16 * 16; };
-  const auto blocks = [&](int slice) {
-    return int64_t{plan.value_heads} * plan.part_count * ((plan.value_size + slice - 1) / slice);
-  };
-  int slice = std::min(plan.value_size, kMostSlice);
-  while (slice > kLeastSlice &&
-         (blocks(half(slice)) <= on.multiprocessors || TileOf(plan, slice, 1, 1).bytes() > SharedBytes(on.large))) {
-    slice = half(slice);
-  }
-  return TileOf(plan, slice, 1, 1);
-}
-
 }  // namespace
 
 void LaunchSingleRows(const Launcher& on, const RecurrencePlan& plan) {
-  const StateTile tile = SingleRowTile(on, plan);
+  const StateTile tile = TileFor(on, plan, 1, 1);
   const int slices = (plan.value_size + tile.slice - 1) / tile.slice,
             threads = std::max((tile.parts * tile.lanes + 31) / 32 * 32, kMinThreads);
   const auto launch = [&](auto kernel) {

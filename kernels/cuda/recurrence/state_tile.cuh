@@ -4,6 +4,7 @@
 // rows in parts of 8, then over the parts. Included by .cu files only.
 #pragma once
 
+#include <algorithm>
 #include <utility>
 
 #include "kernels/cuda/launch.cuh"
@@ -13,6 +14,8 @@ namespace ringside::cuda {
 
 constexpr int kPart = 16;    // key channels of a thread
 constexpr int kRowPart = 8;  // rows of a partial sum
+constexpr int kRowParts = kStateChunk / kRowPart;
+constexpr int kMostSlice = 64, kLeastSlice = 16;  // value channels of a block
 
 /// Sizes of a block, and the layout of its shared memory in floats.
 struct StateTile {
@@ -148,44 +151,87 @@ __device__ __forceinline__ void SumStateParts(const StateTile& t, const StateBlo
   }
 }
 
-/// The sums over the rows before `row` in its u and o, in parts: [row parts][2][slice].
+/// The sums over the rows before `row` in u and o of rows [row, row + count), in parts: [count][row parts][2][slice].
+/// `by_key` and `by_query` are the factors of the first row's updates, [rows][kStateChunk] each.
 __device__ __forceinline__ void SumUpdates(const RecurrencePlan& a, const StateTile& t, const StateBlock& b, int row,
-                                           const float* by_key, const float* by_query, float* shared) {
+                                           int count, const float* by_key, const float* by_query, float* shared) {
   const int row_parts = (row + kRowPart - 1) / kRowPart;
   for (int part = b.active ? b.part : row_parts; part < row_parts; part += t.parts) {
-    float4 in_update{}, in_result{};
-    for (int i = part * kRowPart; i < min((part + 1) * kRowPart, row); ++i) {
-      const float4 u = *reinterpret_cast<const float4*>(shared + t.updates + i * t.slice + 4 * b.lane);
-      if (a.corrects != 0) in_update = FusedMultiplyAdd(u, by_key[i], in_update);
-      in_result = FusedMultiplyAdd(u, by_query[i], in_result);
+    const int first = part * kRowPart, known = min(row - first, kRowPart);
+    const float* updates = shared + t.updates + first * t.slice + 4 * b.lane;
+    float4 u[kRowPart];
+#pragma unroll
+    for (int i = 0; i < kRowPart; ++i) {
+      if (i < known) u[i] = *reinterpret_cast<const float4*>(updates + i * t.slice);
     }
-    float* to = shared + t.row_partial + part * 2 * t.slice + 4 * b.lane;
-    *reinterpret_cast<float4*>(to) = in_update;
-    *reinterpret_cast<float4*>(to + t.slice) = in_result;
+    for (int r = 0; r < count; ++r) {
+      float4 in_update{}, in_result{};
+      const float *of_key = by_key + r * kStateChunk + first, *of_query = by_query + r * kStateChunk + first;
+#pragma unroll
+      for (int i = 0; i < kRowPart; ++i) {
+        if (i >= known) break;
+        if (a.corrects != 0) in_update = FusedMultiplyAdd(u[i], of_key[i], in_update);
+        in_result = FusedMultiplyAdd(u[i], of_query[i], in_result);
+      }
+      float* to = shared + t.row_partial + (r * kRowParts + part) * 2 * t.slice + 4 * b.lane;
+      *reinterpret_cast<float4*>(to) = in_update;
+      *reinterpret_cast<float4*>(to + t.slice) = in_result;
+    }
   }
 }
 
-/// u and o of row r of a tile, which is `row` of its chunk and `step_row` of the step.
-/// REQUIRES: its SumUpdates and SumStateParts.
-__device__ __forceinline__ void FinishRow(const RecurrencePlan& a, const StateTile& t, const StateBlock& b, int r,
-                                          int row, int64_t step_row, bool in_tail, float* shared) {
-  const int row_parts = (row + kRowPart - 1) / kRowPart;
-  const float decay = shared[t.factors + r], weight = shared[t.factors + t.rows + r],
-              own = shared[t.weights + (t.rows + r) * kStateChunk + row];
+/// Rows of a tile that are solved together, in one row part.
+struct RowGroup {
+  int first, count;  // in the tile
+  int row;           // the first in the chunk
+};
+
+/// Calls add(sum) with the sums over the parts of the rows before the group's i-th row, in order. `kind`: in u or in o.
+template <class Add>
+__device__ __forceinline__ void EachPartSum(const StateTile& t, const RowGroup& group, int i, int c, int kind,
+                                            const float* shared, const Add& add) {
+  const float* sums = shared + t.row_partial + (i * kRowParts * 2 + kind) * t.slice + c;
+  const float* weights = shared + t.weights + (kind * t.rows + group.first + i) * kStateChunk;
+  const int row = group.row + i, parts = row / kRowPart;
+  for (int part = 0; part < parts; ++part) add(sums[part * 2 * t.slice]);
+  if (row % kRowPart == 0) return;
+  float sum = group.row % kRowPart != 0 ? sums[parts * 2 * t.slice] : 0.0f;
+  for (int n = group.row; n < row; ++n) sum = fmaf(shared[t.updates + n * t.slice + c], weights[n], sum);
+  add(sum);
+}
+
+/// u of the group's rows, one after the other: a thread per value channel.
+/// REQUIRES: their SumUpdates and SumStateParts.
+__device__ __forceinline__ void SolveRows(const RecurrencePlan& a, const StateTile& t, const StateBlock& b,
+                                          const RowGroup& group, float* shared) {
   for (int c = threadIdx.x; c < b.width; c += blockDim.x) {
-    const float value = shared[t.values + r * t.slice + c];
-    const float* from_state = shared + t.from_state + r * t.slice + c;
-    const float* sums = shared + t.row_partial + c;
-    float u = a.corrects != 0 ? fmaf(-decay, from_state[0], value) : value;
-    float o = decay * from_state[t.rows * t.slice];
-    for (int part = 0; part < row_parts; ++part) u -= sums[part * 2 * t.slice], o += sums[(part * 2 + 1) * t.slice];
-    u *= weight;
-    o = fmaf(own, u, o);
-    if (a.skip != nullptr) o = fmaf(a.skip[b.head], value, o);
-    const int column = b.head * a.value_size + b.column + c;
-    shared[t.updates + row * t.slice + c] = u;
-    StoreElement(a.out.data, a.out.dtype, step_row * a.out.stride + column, o);
-    if (in_tail) TailRow(a, b.s, row)[a.update_in_row + column] = u;
+    for (int i = 0; i < group.count; ++i) {
+      const int r = group.first + i;
+      float u = shared[t.values + r * t.slice + c];
+      if (a.corrects != 0) {
+        u = fmaf(-shared[t.factors + r], shared[t.from_state + r * t.slice + c], u);
+        EachPartSum(t, group, i, c, 0, shared, [&](float sum) { u -= sum; });
+      }
+      shared[t.updates + (group.row + i) * t.slice + c] = u * shared[t.factors + t.rows + r];
+    }
+  }
+}
+
+/// Stores o of the group's rows, of which the first is `step_row` of the step, and u of those from `tail_from` on.
+__device__ __forceinline__ void FinishRows(const RecurrencePlan& a, const StateTile& t, const StateBlock& b,
+                                           const RowGroup& group, int64_t step_row, int tail_from,
+                                           const float* shared) {
+  const int together = static_cast<int>(blockDim.x) / b.width, thread = static_cast<int>(threadIdx.x);
+  const int c = thread % b.width, column = b.head * a.value_size + b.column + c;
+  for (int i = thread < together * b.width ? thread / b.width : group.count; i < group.count; i += together) {
+    const int r = group.first + i, row = group.row + i;
+    const float u = shared[t.updates + row * t.slice + c];
+    float o = shared[t.factors + r] * shared[t.from_state + (t.rows + r) * t.slice + c];
+    EachPartSum(t, group, i, c, 1, shared, [&](float sum) { o += sum; });
+    o = fmaf(shared[t.weights + (t.rows + r) * kStateChunk + row], u, o);
+    if (a.skip != nullptr) o = fmaf(a.skip[b.head], shared[t.values + r * t.slice + c], o);
+    StoreElement(a.out.data, a.out.dtype, (step_row + i) * a.out.stride + column, o);
+    if (i >= tail_from) TailRow(a, b.s, row)[a.update_in_row + column] = u;
   }
 }
 
@@ -246,9 +292,27 @@ inline StateTile TileOf(const RecurrencePlan& plan, int slice, int rows, int sta
   t.weights = place(2 * rows * kStateChunk);
   t.factors = place(2 * rows);
   t.from_state = place(2 * rows * slice);
-  t.partial = place(state_rows * t.parts * 2 * slice);
-  t.row_partial = place(kStateChunk / kRowPart * 2 * slice);
+  const int partial = state_rows * t.parts * 2 * slice, row_partial = std::min(rows, kRowPart) * kRowParts * 2 * slice;
+  t.partial = place(rows == 1 ? partial : std::max(partial, row_partial));
+  t.row_partial = rows == 1 ? place(row_partial) : t.partial;  // one after the other, except with a single row
   return t;
+}
+
+/// The tile of up to `rows` rows, `state_rows` of them multiplied by the state together, with the largest slice that
+/// occupies the device, as far as it fits in shared memory.
+inline StateTile TileFor(const Launcher& on, const RecurrencePlan& plan, int rows, int state_rows) {
+  const auto half = [](int slice) { return (slice / 2 + 15) / 16 * 16; };
+  const auto blocks = [&](int slice) {
+    return int64_t{plan.value_heads} * plan.part_count * ((plan.value_size + slice - 1) / slice);
+  };
+  const auto fits = [&](int slice) {
+    return TileOf(plan, slice, rows, std::min(rows, state_rows)).bytes() <= SharedBytes(on.large);
+  };
+  int slice = std::min(plan.value_size, kMostSlice);
+  for (; !fits(kLeastSlice) && rows > 1;) rows /= 2;
+  while (slice > kLeastSlice && (blocks(half(slice)) <= on.multiprocessors || !fits(slice))) slice = half(slice);
+  CHECK(fits(slice));
+  return TileOf(plan, slice, rows, std::min(rows, state_rows));
 }
 
 }  // namespace ringside::cuda

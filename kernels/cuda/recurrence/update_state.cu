@@ -7,9 +7,9 @@
 namespace ringside::cuda {
 namespace {
 
-constexpr int kMaxSlice = 128;  // value channels of a block
-constexpr int kMaxThreads = RecurrenceShape::kMaxSize / kPart * kMaxSlice / 4;
+constexpr int kMaxThreads = RecurrenceShape::kMaxSize / kPart * kMostSlice / 4;
 constexpr int kTileRows = 16, kStateRows = 4;  // rows of a tile; of those, rows that multiply the state together
+constexpr int kWeighedRows = 2;                // rows whose products with a key are computed together
 
 /// Rows of a chunk that are computed together.
 struct TileRows {
@@ -17,6 +17,10 @@ struct TileRows {
   int offset;      // in the chunk
   int position;    // of the first
 };
+
+__device__ __forceinline__ float4 FusedMultiplyAdd(float4 x, float4 y, float4 sum) {
+  return {fmaf(x.x, y.x, sum.x), fmaf(x.y, y.y, sum.y), fmaf(x.z, y.z, sum.z), fmaf(x.w, y.w, sum.w)};
+}
 
 /// Loads the rows' q, k, v, G and b, and stores k and G in the tail.
 __device__ __forceinline__ void LoadRows(const RecurrencePlan& a, const StateTile& t, const StateBlock& b,
@@ -37,7 +41,7 @@ __device__ __forceinline__ void LoadRows(const RecurrencePlan& a, const StateTil
     shared[t.decayed + t.rows * t.key_stride + at] = query * factor;
     if (tail != nullptr && b.first_of_head) tail[a.decay_in_row + keys + c] = decay;
   }
-  // With a single row, other threads than above, so that all loads are in flight together.
+  // With few rows, other threads than above, so that all loads are in flight together.
   const int other = static_cast<int>(threadIdx.x + blockDim.x / 2) % static_cast<int>(blockDim.x);
   for (int i = other; i < rows.count * b.width; i += blockDim.x) {
     const int r = i / b.width, c = i % b.width;
@@ -60,34 +64,47 @@ __device__ __forceinline__ void LoadRows(const RecurrencePlan& a, const StateTil
   }
 }
 
-/// The product of key i with the key or query of row t, times the decay between the rows.
-__device__ __forceinline__ float WeightOf(const RecurrencePlan& a, const StateTile& t, const float* shared,
-                                          const float* of_row, int row, int i) {
-  const float* key = shared + i * t.key_stride;
-  const float *decays = shared + t.decays + row * t.key_stride, *decays_i = shared + t.decays + i * t.key_stride;
-  float4 sum{};
+/// The products of key i with the keys and queries of kWeighedRows rows, the first of them r of the tile, times the
+/// decays between the rows: in four sums over every fourth channel each.
+__device__ __forceinline__ void WeighUpdate(const RecurrencePlan& a, const StateTile& t, const TileRows& rows, int r,
+                                            int i, float* shared) {
+  const float *key = shared + i * t.key_stride, *decays = shared + t.decays;
+  const float *keys = shared + (rows.offset + r) * t.key_stride, *queries = shared + t.queries + r * t.key_stride;
+  float4 by_key[kWeighedRows] = {}, by_query[kWeighedRows] = {};
   for (int c = 0; c < t.parts * kPart; c += 4) {
-    float4 k = *reinterpret_cast<const float4*>(key + c);
-    const float4 x = *reinterpret_cast<const float4*>(of_row + c);
-    if (a.channel_decays != 0) {
-      const float4 g = *reinterpret_cast<const float4*>(decays + c), h = *reinterpret_cast<const float4*>(decays_i + c);
-      k = {k.x * expf(g.x - h.x), k.y * expf(g.y - h.y), k.z * expf(g.z - h.z), k.w * expf(g.w - h.w)};
+    const float4 k = *reinterpret_cast<const float4*>(key + c);
+#pragma unroll
+    for (int n = 0; n < kWeighedRows; ++n) {
+      const float4 x = *reinterpret_cast<const float4*>(keys + n * t.key_stride + c),
+                   y = *reinterpret_cast<const float4*>(queries + n * t.key_stride + c);
+      float4 scaled = k;
+      if (a.channel_decays != 0) {
+        const float4 g = *reinterpret_cast<const float4*>(decays + (rows.offset + r + n) * t.key_stride + c),
+                     h = *reinterpret_cast<const float4*>(decays + i * t.key_stride + c);
+        scaled = {k.x * expf(g.x - h.x), k.y * expf(g.y - h.y), k.z * expf(g.z - h.z), k.w * expf(g.w - h.w)};
+      }
+      if (a.corrects != 0) by_key[n] = FusedMultiplyAdd(scaled, x, by_key[n]);
+      by_query[n] = FusedMultiplyAdd(scaled, y, by_query[n]);
     }
-    sum = {fmaf(k.x, x.x, sum.x), fmaf(k.y, x.y, sum.y), fmaf(k.z, x.z, sum.z), fmaf(k.w, x.w, sum.w)};
   }
-  const float product = (sum.x + sum.y) + (sum.z + sum.w);
-  return a.channel_decays != 0 ? product : product * expf(shared[t.decays + row] - shared[t.decays + i]);
+#pragma unroll
+  for (int n = 0; n < kWeighedRows; ++n) {
+    const int row = rows.offset + r + n;
+    if (r + n >= rows.count || i > row) continue;
+    const float factor = a.channel_decays != 0 ? 1.0f : expf(decays[row] - decays[i]);
+    float* to = shared + t.weights + (r + n) * kStateChunk + i;
+    to[0] = ((by_key[n].x + by_key[n].y) + (by_key[n].z + by_key[n].w)) * factor;
+    to[t.rows * kStateChunk] = ((by_query[n].x + by_query[n].y) + (by_query[n].z + by_query[n].w)) * factor;
+  }
 }
 
 /// The factors of u_i in the rows' u and o: [2][rows][kStateChunk].
 __device__ __forceinline__ void WeighUpdates(const RecurrencePlan& a, const StateTile& t, const TileRows& rows,
                                              float* shared) {
-  const int of_kind = rows.count * kStateChunk;
-  for (int n = a.corrects != 0 ? threadIdx.x : of_kind + threadIdx.x; n < 2 * of_kind; n += blockDim.x) {
-    const int kind = n / of_kind, r = n % of_kind / kStateChunk, i = n % kStateChunk, row = rows.offset + r;
-    if (i > row || (kind == 0 && i == row)) continue;
-    const float* of_row = kind == 0 ? shared + row * t.key_stride : shared + t.queries + r * t.key_stride;
-    shared[t.weights + (kind * t.rows + r) * kStateChunk + i] = WeightOf(a, t, shared, of_row, row, i);
+  const int tasks = (rows.count + kWeighedRows - 1) / kWeighedRows * kStateChunk;
+  for (int n = threadIdx.x; n < tasks; n += blockDim.x) {
+    const int r = n / kStateChunk * kWeighedRows, i = n % kStateChunk;
+    if (i < rows.offset + r + kWeighedRows) WeighUpdate(a, t, rows, r, i, shared);
   }
 }
 
@@ -109,15 +126,20 @@ __device__ __forceinline__ void MultiplyState(const RecurrencePlan& a, const Sta
   }
 }
 
-/// u and o of the rows, one after the other.
+/// u and o of the rows, a row part after the other.
 __device__ __forceinline__ void UpdateRows(const RecurrencePlan& a, const StateTile& t, const StateBlock& b,
                                            const TileRows& rows, float* shared) {
-  for (int r = 0; r < rows.count; ++r) {
-    const float* by_key = shared + t.weights + r * kStateChunk;
-    SumUpdates(a, t, b, rows.offset + r, by_key, by_key + t.rows * kStateChunk, shared);
+  for (int first = 0; first < rows.count;) {
+    const int row = rows.offset + first;
+    const RowGroup group{first, min(rows.count - first, kRowPart - row % kRowPart), row};
+    const float* by_key = shared + t.weights + first * kStateChunk;
+    SumUpdates(a, t, b, row, group.count, by_key, by_key + t.rows * kStateChunk, shared);
     __syncthreads();
-    FinishRow(a, t, b, r, rows.offset + r, rows.row + r, rows.position + r >= b.s.tail_from, shared);
+    SolveRows(a, t, b, group, shared);
     __syncthreads();
+    FinishRows(a, t, b, group, rows.row + first, b.s.tail_from - rows.position - first, shared);
+    __syncthreads();
+    first += group.count;
   }
 }
 
@@ -151,25 +173,10 @@ __global__ void __launch_bounds__(kMaxThreads) UpdateStateKernel(RecurrencePlan 
   }
 }
 
-/// The largest tile that fits in shared memory.
-StateTile LargestTile(const Launcher& on, const RecurrencePlan& plan) {
-  int slice = std::min(plan.value_size, kMaxSlice), rows = plan.single != 0 ? 1 : kTileRows;
-  for (;;) {
-    const StateTile tile = TileOf(plan, slice, rows, std::min(rows, kStateRows));
-    if (tile.bytes() <= SharedBytes(on.large)) return tile;
-    if (rows > 1) {
-      rows /= 2;
-      continue;
-    }
-    CHECK_GT(slice, 16);
-    slice = (slice / 2 + 15) / 16 * 16;
-  }
-}
-
 }  // namespace
 
 void LaunchUpdateState(const Launcher& on, const RecurrencePlan& plan) {
-  const StateTile tile = LargestTile(on, plan);
+  const StateTile tile = TileFor(on, plan, std::min(plan.part_rows, kTileRows), kStateRows);
   const int slices = (plan.value_size + tile.slice - 1) / tile.slice,
             threads = (tile.parts * tile.lanes + 31) / 32 * 32;
   Launch(on, UpdateStateKernel, Grid(int64_t{plan.value_heads} * slices, plan.part_count), threads, tile.bytes(), plan,

@@ -448,7 +448,7 @@ size_t StepRunner::RunAttention(std::span<const StepOp> ops) {
 }
 
 void StepRunner::RunRecurrence(const RecurrencePlan& plan) {
-  if (plan.has_state != 0 && plan.single != 0 && plan.run_count == 0) return LaunchSingleRows(on_, plan);
+  if (plan.has_state != 0 && plan.part_rows == 1 && plan.run_count == 0) return LaunchSingleRows(on_, plan);
   LaunchConvolveRows(on_, plan);
   if (plan.has_state != 0) {
     if (plan.part_count > 0) LaunchUpdateState(on_, plan);
