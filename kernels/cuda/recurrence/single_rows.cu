@@ -9,7 +9,7 @@
 namespace ringside::cuda {
 namespace {
 
-constexpr int kMinThreads = 128;
+constexpr int kFewBlocksThreads = 256, kMinThreads = 128;
 constexpr int kMostThreads = RecurrenceShape::kMaxSize / kPart * kMostSlice / 4;
 
 /// The work of a warp before the state: channels of the convolution, or G and b.
@@ -181,7 +181,7 @@ __device__ __forceinline__ void WeighRow(const RecurrencePlan& a, const StateTil
 }
 
 template <int kLanes>
-__global__ void __launch_bounds__(kMostThreads) SingleRowsKernel(RecurrencePlan a, StateTile t) {
+__global__ void __launch_bounds__(kMostThreads, 1) SingleRowsKernel(RecurrencePlan a, StateTile t) {
   extern __shared__ float4 shared_vectors[];
   auto* shared = reinterpret_cast<float*>(shared_vectors);
   TriggerProgrammaticLaunch();
@@ -226,7 +226,10 @@ __global__ void __launch_bounds__(kMostThreads) SingleRowsKernel(RecurrencePlan 
 void LaunchSingleRows(const Launcher& on, const RecurrencePlan& plan) {
   const StateTile tile = TileFor(on, plan, 1, 1);
   const int slices = (plan.value_size + tile.slice - 1) / tile.slice,
-            threads = std::max((tile.parts * tile.lanes + 31) / 32 * 32, kMinThreads);
+            state_threads = (tile.parts * tile.lanes + 31) / 32 * 32;
+  const int64_t blocks = int64_t{plan.value_heads} * slices * plan.part_count;
+  // Threads without a part of the state weigh rows.
+  const int threads = std::max(state_threads, blocks <= on.multiprocessors ? kFewBlocksThreads : kMinThreads);
   const auto launch = [&](auto kernel) {
     Launch(on, kernel, Grid(int64_t{plan.value_heads} * slices, plan.part_count), threads, tile.bytes(), plan, tile);
   };

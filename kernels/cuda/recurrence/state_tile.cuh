@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <climits>
 #include <utility>
 
 #include "kernels/cuda/launch.cuh"
@@ -38,6 +39,8 @@ struct StateBlock {
   bool first_of_key;   // first slice of the first value head with this key
   bool active;         // the thread has a part of the state
   int part, lane;
+  // The thread as one of `groups`, each of which has a thread per value channel of the block.
+  int group, groups, channel;
 };
 
 __device__ __forceinline__ float4 FusedMultiplyAdd(float4 x, float factor, float4 sum) {
@@ -57,6 +60,9 @@ __device__ __forceinline__ StateBlock BlockOf(const RecurrencePlan& a, const Sta
   b.first_of_key = b.first_of_head && first;
   b.part = static_cast<int>(threadIdx.x) / t.lanes, b.lane = static_cast<int>(threadIdx.x) % t.lanes;
   b.active = b.part < t.parts && 4 * b.lane < b.width;
+  b.groups = static_cast<int>(blockDim.x) / b.width;
+  b.group = static_cast<int>(threadIdx.x) / b.width, b.channel = static_cast<int>(threadIdx.x) % b.width;
+  if (b.group >= b.groups) b.group = INT_MAX;  // a rest of the threads
   return b;
 }
 
@@ -142,12 +148,12 @@ __device__ __forceinline__ void MultiplyStatePart(const StateTile& t, const floa
 /// Adds up `count` rows of [parts][2][slice] in order of the parts: [2][rows][slice].
 __device__ __forceinline__ void SumStateParts(const StateTile& t, const StateBlock& b, const float* partial, int count,
                                               float* to) {
-  for (int n = threadIdx.x; n < count * 2 * b.width; n += blockDim.x) {
-    const int r = n / (2 * b.width), kind = n / b.width % 2, c = n % b.width;
-    const float* from = partial + (r * t.parts * 2 + kind) * t.slice + c;
+  for (int n = b.group; n < 2 * count; n += b.groups) {
+    const int r = n / 2, kind = n % 2;
+    const float* from = partial + (r * t.parts * 2 + kind) * t.slice + b.channel;
     float sum = 0;
     for (int part = 0; part < t.parts; ++part) sum += from[part * 2 * t.slice];
-    to[(kind * t.rows + r) * t.slice + c] = sum;
+    to[(kind * t.rows + r) * t.slice + b.channel] = sum;
   }
 }
 
@@ -204,16 +210,16 @@ __device__ __forceinline__ void EachPartSum(const StateTile& t, const RowGroup& 
 /// REQUIRES: their SumUpdates and SumStateParts.
 __device__ __forceinline__ void SolveRows(const RecurrencePlan& a, const StateTile& t, const StateBlock& b,
                                           const RowGroup& group, float* shared) {
-  for (int c = threadIdx.x; c < b.width; c += blockDim.x) {
-    for (int i = 0; i < group.count; ++i) {
-      const int r = group.first + i;
-      float u = shared[t.values + r * t.slice + c];
-      if (a.corrects != 0) {
-        u = fmaf(-shared[t.factors + r], shared[t.from_state + r * t.slice + c], u);
-        EachPartSum(t, group, i, c, 0, shared, [&](float sum) { u -= sum; });
-      }
-      shared[t.updates + (group.row + i) * t.slice + c] = u * shared[t.factors + t.rows + r];
+  if (b.group != 0) return;
+  const int c = b.channel;
+  for (int i = 0; i < group.count; ++i) {
+    const int r = group.first + i;
+    float u = shared[t.values + r * t.slice + c];
+    if (a.corrects != 0) {
+      u = fmaf(-shared[t.factors + r], shared[t.from_state + r * t.slice + c], u);
+      EachPartSum(t, group, i, c, 0, shared, [&](float sum) { u -= sum; });
     }
+    shared[t.updates + (group.row + i) * t.slice + c] = u * shared[t.factors + t.rows + r];
   }
 }
 
@@ -221,9 +227,8 @@ __device__ __forceinline__ void SolveRows(const RecurrencePlan& a, const StateTi
 __device__ __forceinline__ void FinishRows(const RecurrencePlan& a, const StateTile& t, const StateBlock& b,
                                            const RowGroup& group, int64_t step_row, int tail_from,
                                            const float* shared) {
-  const int together = static_cast<int>(blockDim.x) / b.width, thread = static_cast<int>(threadIdx.x);
-  const int c = thread % b.width, column = b.head * a.value_size + b.column + c;
-  for (int i = thread < together * b.width ? thread / b.width : group.count; i < group.count; i += together) {
+  const int c = b.channel, column = b.head * a.value_size + b.column + c;
+  for (int i = b.group; i < group.count; i += b.groups) {
     const int r = group.first + i, row = group.row + i;
     const float u = shared[t.updates + row * t.slice + c];
     float o = shared[t.factors + r] * shared[t.from_state + (t.rows + r) * t.slice + c];
