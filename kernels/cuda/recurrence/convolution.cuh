@@ -27,14 +27,25 @@ struct UnitChannels {
 __device__ __forceinline__ float SigmoidOf(float x) { return 1.0f / (1.0f + expf(-x)); }
 __device__ __forceinline__ float SoftplusOf(float x) { return x > 20.0f ? x : log1pf(expf(x)); }
 
+/// An element of a float tensor as it is stored. Conversions are apart from loads: a conversion in one branch per type
+/// would wait for its load before the next is issued.
+__device__ __forceinline__ uint32_t LoadBits(const void* data, DType dtype, int64_t i) {
+  return dtype == DType::kF32 ? static_cast<const uint32_t*>(data)[i] : static_cast<const uint16_t*>(data)[i];
+}
+__device__ __forceinline__ float FloatOfBits(uint32_t bits, DType dtype) {
+  if (dtype == DType::kF32) return __uint_as_float(bits);
+  if (dtype == DType::kBF16) return __uint_as_float(bits << 16);
+  return __half2float(__ushort_as_half(static_cast<uint16_t>(bits)));
+}
+
 /// A row of inputs of the convolution; data is null for zeros.
 struct InputRow {
   const void* data;
   DType dtype;
   int64_t at;
 
-  __device__ __forceinline__ float Load(int channel) const {
-    return data != nullptr ? LoadElement(data, dtype, at + channel) : 0.0f;
+  __device__ __forceinline__ uint32_t LoadBits(int channel) const {
+    return data != nullptr ? cuda::LoadBits(data, dtype, at + channel) : 0;
   }
 };
 
@@ -48,6 +59,24 @@ __device__ __forceinline__ InputRow InputAt(const RecurrencePlan& a, const Stage
   if (position < 0 || s.slot < 0) return {nullptr, DType::kF32, 0};
   const int64_t row = position - (boundary - (a.kernel - 1));
   return {BoundaryOf(a, s, s.slot), DType::kF32, a.state_floats + row * a.channels};
+}
+
+/// Inputs of a warp's channels at kRows consecutive positions from `position` on; those from `end` on are not loaded.
+template <int kLanes, int kRows>
+__device__ __forceinline__ void LoadInputs(const RecurrencePlan& a, const StagedState& s, const UnitChannels& unit,
+                                           int position, int end, float (&x)[kRows][kLanes]) {
+  uint32_t bits[kRows][kLanes];
+  DType types[kRows];
+#pragma unroll
+  for (int i = 0; i < kRows; ++i) {
+    const InputRow input = InputAt(a, s, min(position + i, end - 1));
+    types[i] = input.dtype;
+    unit.Each<kLanes>([&](int j, int c) { bits[i][j] = input.LoadBits(c); });
+  }
+#pragma unroll
+  for (int i = 0; i < kRows; ++i) {
+    unit.Each<kLanes>([&](int j, int) { x[i][j] = FloatOfBits(bits[i][j], types[i]); });
+  }
 }
 
 /// The window of the boundary after a row, if it is stored, or null.

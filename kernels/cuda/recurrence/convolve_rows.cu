@@ -38,14 +38,21 @@ __device__ __forceinline__ void Convolve(const RecurrencePlan& a, const StagedSt
                                          const UnitChannels& unit, float (&y)[kLanes]) {
   const StoredInputs to = StoredAt(a, s, position);
   unit.Each<kLanes>([&](int j, int c) { y[j] = a.convolution_bias != nullptr ? a.convolution_bias[c] : 0.0f; });
-  for (int tap = 0; tap < a.kernel; ++tap) {
-    const InputRow input = InputAt(a, s, position - (a.kernel - 1) + tap);
-    unit.Each<kLanes>([&](int j, int c) {
-      const float x = input.Load(c);
-      y[j] = fmaf(a.convolution[tap * a.channels + c], x, y[j]);
-      if (to.window != nullptr && tap > 0) to.window[(tap - 1) * a.channels + c] = x;
-      if (to.tail != nullptr && tap == a.kernel - 1) to.tail[c] = x;
-    });
+  for (int first = 0; first < a.kernel; first += kTaps) {
+    float inputs[kTaps][kLanes];
+    const int from = position - (a.kernel - 1) + first;
+    LoadInputs(a, s, unit, from, position + 1, inputs);
+#pragma unroll
+    for (int i = 0; i < kTaps; ++i) {
+      const int tap = first + i;
+      if (tap >= a.kernel) break;
+      unit.Each<kLanes>([&](int j, int c) {
+        const float x = inputs[i][j];
+        y[j] = fmaf(a.convolution[tap * a.channels + c], x, y[j]);
+        if (to.window != nullptr && tap > 0) to.window[(tap - 1) * a.channels + c] = x;
+        if (to.tail != nullptr && tap == a.kernel - 1) to.tail[c] = x;
+      });
+    }
   }
 }
 
@@ -62,10 +69,11 @@ class RunConvolution {
   }
   /// For a segment's first row here.
   __device__ __forceinline__ void Begin(const StagedState& s, int position) {
+    float before[kTaps - 1][kLanes];
+    LoadInputs(a_, s, unit_, position - (kTaps - 1), position, before);
 #pragma unroll
     for (int tap = 0; tap + 1 < kTaps; ++tap) {
-      const InputRow input = InputAt(a_, s, position - (kTaps - 1) + tap);
-      unit_.template Each<kLanes>([&](int j, int c) { inputs_[tap + 1][j] = input.Load(c); });
+      unit_.template Each<kLanes>([&](int j, int) { inputs_[tap + 1][j] = before[tap][j]; });
     }
   }
   /// `x`: the row's inputs.
@@ -110,15 +118,15 @@ __device__ __forceinline__ void SumDecays(const RecurrencePlan& a, const StagedS
   constexpr int kTogether = 8;  // rows whose loads are in flight together
   const int end = row + min(s.first_row + s.rows - row, kStateChunk - position % kStateChunk);
   for (; row < end; row += kTogether) {
-    float rates[kTogether];
+    uint32_t rates[kTogether];
 #pragma unroll
     for (int i = 0; i < kTogether; ++i) {
-      rates[i] = row + i < end ? LoadElement(a.rates.data, a.rates.dtype, (row + i) * a.rates.stride + c) : 0.0f;
+      rates[i] = LoadBits(a.rates.data, a.rates.dtype, min(row + i, end - 1) * a.rates.stride + c);
     }
 #pragma unroll
     for (int i = 0; i < kTogether; ++i) {
       if (row + i >= end) break;
-      const float rate = SoftplusOf(rates[i] + bias);
+      const float rate = SoftplusOf(FloatOfBits(rates[i], a.rates.dtype) + bias);
       float* mixed = const_cast<float*>(MixedRow(a, row + i)) + a.channels;
       sum = fmaf(factor, rate, sum);
       mixed[c] = sum;
@@ -169,13 +177,15 @@ __global__ void __launch_bounds__(kWarps * 32) ConvolveRowsKernel(RecurrencePlan
   if constexpr (kFour) {
     RunConvolution<kLanes> convolution(a, unit);
     for (int begin = first; begin < end; begin += kInFlight) {
-      float x[kInFlight][kLanes];
+      uint32_t bits[kInFlight][kLanes];
 #pragma unroll
       for (int i = 0; i < kInFlight; ++i) {
         const int64_t at = min(begin + i, end - 1) * a.x.stride;
-        unit.Each<kLanes>([&](int j, int c) { x[i][j] = LoadElement(a.x.data, a.x.dtype, at + c); });
+        unit.Each<kLanes>([&](int j, int c) { bits[i][j] = LoadBits(a.x.data, a.x.dtype, at + c); });
       }
-      const auto next = [&](int row, int position, bool begins, const float(&inputs)[kLanes]) {
+      const auto next = [&](int row, int position, bool begins, const uint32_t(&bits_of_row)[kLanes]) {
+        float inputs[kLanes];
+        unit.Each<kLanes>([&](int j, int) { inputs[j] = FloatOfBits(bits_of_row[j], a.x.dtype); });
         if (begins) convolution.Begin(s, position);
         convolution.Next(s, position, inputs, y);
         StoreRow(a, unit, row, y);
@@ -183,7 +193,7 @@ __global__ void __launch_bounds__(kWarps * 32) ConvolveRowsKernel(RecurrencePlan
 #pragma unroll
       for (int i = 0; i < kInFlight; ++i) {
         each_row(begin + i, min(begin + i + 1, end),
-                 [&](int row, int position, bool begins) { next(row, position, begins, x[i]); });
+                 [&](int row, int position, bool begins) { next(row, position, begins, bits[i]); });
       }
     }
   } else {

@@ -42,11 +42,20 @@ class RowConvolution {
       y_[j] = a_.convolution_bias != nullptr ? a_.convolution_bias[c] : 0.0f;
       weight_[j] = a_.convolution[(a_.kernel - 1) * a_.channels + c];
     });
-#pragma unroll 3
-    for (int tap = 0; tap + 1 < a_.kernel; ++tap) {
-      const InputRow input = InputAt(a_, b_.s, b_.s.position - (a_.kernel - 1) + tap);
-      unit_.Each<kLanes>(
-          [&](int j, int c) { y_[j] = fmaf(a_.convolution[tap * a_.channels + c], input.Load(c), y_[j]); });
+    constexpr int kTogether = 3;  // inputs that are loaded together
+    for (int first = 0; first + 1 < a_.kernel; first += kTogether) {
+      float x[kTogether][kLanes], weights[kTogether][kLanes];
+#pragma unroll
+      for (int i = 0; i < kTogether; ++i) {
+        const int tap = min(first + i, a_.kernel - 2);
+        unit_.Each<kLanes>([&](int j, int c) { weights[i][j] = a_.convolution[tap * a_.channels + c]; });
+      }
+      LoadInputs(a_, b_.s, unit_, b_.s.position - (a_.kernel - 1) + first, b_.s.position, x);
+#pragma unroll
+      for (int i = 0; i < kTogether; ++i) {
+        if (first + i + 1 >= a_.kernel) break;
+        unit_.Each<kLanes>([&](int j, int) { y_[j] = fmaf(weights[i][j], x[i][j], y_[j]); });
+      }
     }
     if (!has_decays()) return;
     const float* before = b_.s.position % kStateChunk != 0 ? TailRow(a_, b_.s, b_.s.position - 1) : nullptr;
@@ -60,12 +69,14 @@ class RowConvolution {
   /// Adds the row's input, and stores it; places q, k and v in shared memory, and stores k and G in the tail.
   __device__ __forceinline__ void Finish(const StateTile& t, float* shared) {
     const int64_t at = b_.s.first_row * a_.x.stride, rates = b_.s.first_row * a_.rates.stride;
-    float x[kLanes], rate[kLanes];
-    unit_.Each<kLanes>([&](int j, int c) { x[j] = LoadElement(a_.x.data, a_.x.dtype, at + c); });
+    uint32_t x_bits[kLanes], rate_bits[kLanes];
+    unit_.Each<kLanes>([&](int j, int c) { x_bits[j] = LoadBits(a_.x.data, a_.x.dtype, at + c); });
     if (has_decays()) {
       unit_.Each<kLanes>(
-          [&](int j, int c) { rate[j] = LoadElement(a_.rates.data, a_.rates.dtype, rates + DecayOf(c)); });
+          [&](int j, int c) { rate_bits[j] = LoadBits(a_.rates.data, a_.rates.dtype, rates + DecayOf(c)); });
     }
+    float x[kLanes];
+    unit_.Each<kLanes>([&](int j, int) { x[j] = FloatOfBits(x_bits[j], a_.x.dtype); });
     unit_.Each<kLanes>([&](int j, int) { y_[j] = fmaf(weight_[j], x[j], y_[j]); });
     ActivateRow(a_, unit_, y_);
     const int offset = b_.s.position % kStateChunk;
@@ -73,7 +84,7 @@ class RowConvolution {
                           : work_ == WarpWork::kKey ? offset * t.key_stride
                                                     : t.values);
     unit_.Each<kLanes>([&](int j, int c) { to[c - unit_.first] = y_[j]; });
-    if (has_decays()) AddDecays(t, rate, offset, shared);
+    if (has_decays()) AddDecays(t, rate_bits, offset, shared);
     if (work_ != WarpWork::kValues && !b_.first_of_key) return;
     float* tail = TailRow(a_, b_.s, b_.s.position);
     unit_.Each<kLanes>([&](int j, int c) {
@@ -91,13 +102,14 @@ class RowConvolution {
   }
 
   /// G of the key's channels, and q or k times e^G.
-  __device__ __forceinline__ void AddDecays(const StateTile& t, const float (&rate)[kLanes], int offset,
+  __device__ __forceinline__ void AddDecays(const StateTile& t, const uint32_t (&rates)[kLanes], int offset,
                                             float* shared) {
     float* decayed = shared + t.decayed + (work_ == WarpWork::kQuery ? t.key_stride : 0);
     float* decays = shared + t.decays + offset * t.key_stride;
     float* tail = b_.first_of_key ? TailRow(a_, b_.s, offset) + a_.decay_in_row : nullptr;
     unit_.Each<kLanes>([&](int j, int c) {
-      const float decay = fmaf(rate_[j], SoftplusOf(rate[j] + rate_bias_[j]), decay_[j]);
+      const float rate = FloatOfBits(rates[j], a_.rates.dtype);
+      const float decay = fmaf(rate_[j], SoftplusOf(rate + rate_bias_[j]), decay_[j]);
       decayed[c - unit_.first] = y_[j] * expf(decay);
       if (work_ != WarpWork::kKey) return;
       decays[c - unit_.first] = decay;
@@ -108,8 +120,9 @@ class RowConvolution {
   /// Stores the inputs before the boundary that follows the row.
   __device__ __forceinline__ void StoreWindow(const float (&x)[kLanes], float* window) {
     for (int tap = 1; tap + 1 < a_.kernel; ++tap) {
-      const InputRow input = InputAt(a_, b_.s, b_.s.position - (a_.kernel - 1) + tap);
-      unit_.Each<kLanes>([&](int, int c) { window[(tap - 1) * a_.channels + c] = input.Load(c); });
+      float input[1][kLanes];
+      LoadInputs(a_, b_.s, unit_, b_.s.position - (a_.kernel - 1) + tap, b_.s.position, input);
+      unit_.Each<kLanes>([&](int j, int c) { window[(tap - 1) * a_.channels + c] = input[0][j]; });
     }
     if (a_.kernel < 2) return;
     unit_.Each<kLanes>([&](int j, int c) { window[(a_.kernel - 2) * a_.channels + c] = x[j]; });
@@ -133,11 +146,12 @@ class RowRates {
   }
   __device__ __forceinline__ void Finish(const StateTile& t, float* shared) const {
     const int64_t row = b_.s.first_row;
-    const float beta =
-        a_.corrects != 0 ? LoadElement(a_.betas.data, a_.betas.dtype, row * a_.betas.stride + b_.head) : 0.0f;
+    const uint32_t beta =
+        a_.corrects != 0 ? LoadBits(a_.betas.data, a_.betas.dtype, row * a_.betas.stride + b_.head) : 0;
     float step = 0, factor = 1;
     if (a_.channel_decays == 0) {
-      step = SoftplusOf(LoadElement(a_.rates.data, a_.rates.dtype, row * a_.rates.stride + b_.head) + bias_);
+      const uint32_t rate = LoadBits(a_.rates.data, a_.rates.dtype, row * a_.rates.stride + b_.head);
+      step = SoftplusOf(FloatOfBits(rate, a_.rates.dtype) + bias_);
       const float decay = fmaf(rate_, step, before_);
       const int offset = b_.s.position % kStateChunk;
       factor = expf(decay);
@@ -145,7 +159,7 @@ class RowRates {
       if (b_.first_of_head) TailRow(a_, b_.s, offset)[a_.decay_in_row + b_.head] = decay;
     }
     shared[t.factors] = factor;
-    shared[t.factors + 1] = a_.corrects != 0 ? a_.largest_beta * SigmoidOf(beta) : step;
+    shared[t.factors + 1] = a_.corrects != 0 ? a_.largest_beta * SigmoidOf(FloatOfBits(beta, a_.betas.dtype)) : step;
   }
 
  private:
