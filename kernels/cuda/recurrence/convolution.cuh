@@ -30,7 +30,9 @@ __device__ __forceinline__ float SoftplusOf(float x) { return x > 20.0f ? x : lo
 /// An element of a float tensor as it is stored. Conversions are apart from loads: a conversion in one branch per type
 /// would wait for its load before the next is issued.
 __device__ __forceinline__ uint32_t LoadBits(const void* data, DType dtype, int64_t i) {
-  return dtype == DType::kF32 ? static_cast<const uint32_t*>(data)[i] : static_cast<const uint16_t*>(data)[i];
+  const bool wide = dtype == DType::kF32;
+  const char* at = static_cast<const char*>(data) + i * (wide ? 4 : 2);
+  return wide ? *reinterpret_cast<const uint32_t*>(at) : *reinterpret_cast<const uint16_t*>(at);
 }
 __device__ __forceinline__ float FloatOfBits(uint32_t bits, DType dtype) {
   if (dtype == DType::kF32) return __uint_as_float(bits);

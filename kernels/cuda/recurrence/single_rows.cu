@@ -9,8 +9,8 @@
 namespace ringside::cuda {
 namespace {
 
-constexpr int kFewBlocksThreads = 256, kMinThreads = 128;
-constexpr int kMostThreads = RecurrenceShape::kMaxSize / kPart * kMostSlice / 4;
+constexpr int kThreads = 128 / kPart * kMostSlice / 4;  // for the state of a key of 128 channels
+constexpr int kResidentBlocks = 3;                      // per SM, as far as shared memory allows
 
 /// The work of a warp before the state: channels of the convolution, or G and b.
 enum class WarpWork { kQuery, kKey, kValues, kRates, kNothing };
@@ -194,18 +194,19 @@ __device__ __forceinline__ void WeighRow(const RecurrencePlan& a, const StateTil
   }
 }
 
-template <int kLanes>
-__global__ void __launch_bounds__(kMostThreads, 1) SingleRowsKernel(RecurrencePlan a, StateTile t) {
+template <int kLanes, int kThreads, int kResident>
+__global__ void __launch_bounds__(kThreads, kResident) SingleRowsKernel(RecurrencePlan a, StateTile t) {
   extern __shared__ float4 shared_vectors[];
   auto* shared = reinterpret_cast<float*>(shared_vectors);
   TriggerProgrammaticLaunch();
   if (a.early == 0) GridDependencySync();
-  const StateBlock b = BlockOf(a, t);
+  StateBlock b = BlockOf(a, t);
   const WarpWork work = WorkOfWarp();
   float4 state[kPart];
   LoadState(a, b, state);
   FetchTail(a, t, b, shared);
   ClearPadding(a, t, shared);
+  SetGroup(&b);
   RowConvolution<kLanes> convolution(a, b, work);
   const bool rates = work == WarpWork::kRates && threadIdx.x % 32 == 0;
   convolution.Begin();
@@ -239,15 +240,14 @@ __global__ void __launch_bounds__(kMostThreads, 1) SingleRowsKernel(RecurrencePl
 
 void LaunchSingleRows(const Launcher& on, const RecurrencePlan& plan) {
   const StateTile tile = TileFor(on, plan, 1, 1);
-  const int slices = (plan.value_size + tile.slice - 1) / tile.slice,
-            state_threads = (tile.parts * tile.lanes + 31) / 32 * 32;
-  const int64_t blocks = int64_t{plan.value_heads} * slices * plan.part_count;
+  const dim3 grid = StateGrid(plan, tile);
   // Threads without a part of the state weigh rows.
-  const int threads = std::max(state_threads, blocks <= on.multiprocessors ? kFewBlocksThreads : kMinThreads);
-  const auto launch = [&](auto kernel) {
-    Launch(on, kernel, Grid(int64_t{plan.value_heads} * slices, plan.part_count), threads, tile.bytes(), plan, tile);
-  };
-  plan.key_size <= 128 ? launch(SingleRowsKernel<4>) : launch(SingleRowsKernel<8>);
+  const int64_t blocks = int64_t{grid.x} * grid.y * grid.z;
+  const bool few = blocks <= on.multiprocessors;
+  const auto launch = [&](auto kernel, int threads) { Launch(on, kernel, grid, threads, tile.bytes(), plan, tile); };
+  if (plan.key_size > 128) return launch(SingleRowsKernel<8, 2 * kThreads, 1>, 2 * kThreads);
+  few ? launch(SingleRowsKernel<4, 2 * kThreads, 1>, 2 * kThreads)
+      : launch(SingleRowsKernel<4, kThreads, kResidentBlocks>, kThreads);
 }
 
 }  // namespace ringside::cuda

@@ -23,6 +23,7 @@ struct StateTile {
   int slice = 0;  // value channels
   int rows = 0, state_rows = 0;
   int parts = 0, lanes = 0;  // thread = part * lanes + lane
+  int lanes_inverse = 0;     // x / lanes = x * lanes_inverse >> 16 for numbers of threads
   int key_stride = 0;
   int decays = 0, updates = 0, queries = 0, decayed = 0, values = 0, weights = 0, factors = 0, from_state = 0,
       partial = 0, row_partial = 0, floats = 0;
@@ -39,8 +40,7 @@ struct StateBlock {
   bool first_of_key;   // first slice of the first value head with this key
   bool active;         // the thread has a part of the state
   int part, lane;
-  // The thread as one of `groups`, each of which has a thread per value channel of the block.
-  int group, groups, channel;
+  int group, groups, channel;  // a group has a thread per value channel; set by SetGroup
 };
 
 __device__ __forceinline__ float4 FusedMultiplyAdd(float4 x, float factor, float4 sum) {
@@ -49,21 +49,24 @@ __device__ __forceinline__ float4 FusedMultiplyAdd(float4 x, float factor, float
 
 __device__ __forceinline__ StateBlock BlockOf(const RecurrencePlan& a, const StateTile& t) {
   StateBlock b;
-  const int slices = (a.value_size + t.slice - 1) / t.slice;
-  b.s = a.parts[blockIdx.y];
-  b.head = static_cast<int>(blockIdx.x) / slices;
+  b.s = a.parts[blockIdx.z];
+  b.head = static_cast<int>(blockIdx.y);
   b.key_head = KeyHeadOf(a, b.head);
-  b.column = static_cast<int>(blockIdx.x) % slices * t.slice;
+  b.column = static_cast<int>(blockIdx.x) * t.slice;
   b.width = min(t.slice, a.value_size - b.column);
   b.first_of_head = b.column == 0;
-  const bool first = a.alternates != 0 ? b.head < a.key_heads : b.head % (a.value_heads / a.key_heads) == 0;
+  const bool first = a.alternates != 0 ? b.head < a.key_heads : b.key_head * (a.value_heads / a.key_heads) == b.head;
   b.first_of_key = b.first_of_head && first;
-  b.part = static_cast<int>(threadIdx.x) / t.lanes, b.lane = static_cast<int>(threadIdx.x) % t.lanes;
+  b.part = static_cast<int>(threadIdx.x) * t.lanes_inverse >> 16;
+  b.lane = static_cast<int>(threadIdx.x) - b.part * t.lanes;
   b.active = b.part < t.parts && 4 * b.lane < b.width;
-  b.groups = static_cast<int>(blockDim.x) / b.width;
-  b.group = static_cast<int>(threadIdx.x) / b.width, b.channel = static_cast<int>(threadIdx.x) % b.width;
-  if (b.group >= b.groups) b.group = INT_MAX;  // a rest of the threads
   return b;
+}
+/// Sets the thread's group.
+__device__ __forceinline__ void SetGroup(StateBlock* b) {
+  b->groups = static_cast<int>(blockDim.x) / b->width;
+  b->group = static_cast<int>(threadIdx.x) / b->width, b->channel = static_cast<int>(threadIdx.x) % b->width;
+  if (b->group >= b->groups) b->group = INT_MAX;  // a rest of the threads
 }
 
 /// Starts to copy rows of `n` floats to shared memory: a warp per row.
@@ -285,6 +288,7 @@ __device__ __forceinline__ void StoreState(const RecurrencePlan& a, const StateB
 inline StateTile TileOf(const RecurrencePlan& plan, int slice, int rows, int state_rows) {
   StateTile t{.slice = slice, .rows = rows, .state_rows = state_rows};
   t.parts = (plan.key_size + kPart - 1) / kPart, t.lanes = slice / 4;
+  t.lanes_inverse = (65536 + t.lanes - 1) / t.lanes;
   t.key_stride = t.parts * kPart + 4;  // rows of a column of float4 are in different banks
   const bool channels = plan.channel_decays != 0;
   const auto place = [&](int floats) { return std::exchange(t.floats, t.floats + (floats + 3) / 4 * 4); };
@@ -301,6 +305,11 @@ inline StateTile TileOf(const RecurrencePlan& plan, int slice, int rows, int sta
   t.partial = place(rows == 1 ? partial : std::max(partial, row_partial));
   t.row_partial = rows == 1 ? place(row_partial) : t.partial;  // one after the other, except with a single row
   return t;
+}
+
+/// The blocks of all parts: slices, heads, parts.
+inline dim3 StateGrid(const RecurrencePlan& plan, const StateTile& t) {
+  return Grid((plan.value_size + t.slice - 1) / t.slice, plan.value_heads, plan.part_count);
 }
 
 /// The tile of up to `rows` rows, `state_rows` of them multiplied by the state together, with the largest slice that

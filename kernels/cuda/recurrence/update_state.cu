@@ -148,11 +148,12 @@ __global__ void __launch_bounds__(kMaxThreads) UpdateStateKernel(RecurrencePlan 
   auto* shared = reinterpret_cast<float*>(shared_vectors);
   TriggerProgrammaticLaunch();
   if (a.early == 0) GridDependencySync();
-  const StateBlock b = BlockOf(a, t);
+  StateBlock b = BlockOf(a, t);
   float4 state[kPart];
   LoadState(a, b, state);
   FetchTail(a, t, b, shared);
   ClearPadding(a, t, shared);
+  SetGroup(&b);
   if (a.early != 0) GridDependencySync();
   WaitForAllCopies();
   for (int done = 0; done < b.s.rows;) {
@@ -177,10 +178,8 @@ __global__ void __launch_bounds__(kMaxThreads) UpdateStateKernel(RecurrencePlan 
 
 void LaunchUpdateState(const Launcher& on, const RecurrencePlan& plan) {
   const StateTile tile = TileFor(on, plan, std::min(plan.part_rows, kTileRows), kStateRows);
-  const int slices = (plan.value_size + tile.slice - 1) / tile.slice,
-            threads = (tile.parts * tile.lanes + 31) / 32 * 32;
-  Launch(on, UpdateStateKernel, Grid(int64_t{plan.value_heads} * slices, plan.part_count), threads, tile.bytes(), plan,
-         tile);
+  const int threads = (tile.parts * tile.lanes + 31) / 32 * 32;
+  Launch(on, UpdateStateKernel, StateGrid(plan, tile), threads, tile.bytes(), plan, tile);
 }
 
 }  // namespace ringside::cuda
