@@ -208,19 +208,26 @@ void LaunchSumParts(const Launcher& on, const ExpertsCall& call);
 void LaunchConvolveRows(const Launcher& on, const RecurrencePlan& plan);
 /// Results, boundary states and rows of the tail of plan.parts; of the tail only u if StagedState::late.
 void LaunchUpdateState(const Launcher& on, const RecurrencePlan& plan);
+/// LaunchConvolveRows and LaunchUpdateState in one launch, with equal bits. Does not use plan.mixed.
+/// REQUIRES: plan.has_state, parts of one row each, and no runs.
+void LaunchSingleRows(const Launcher& on, const RecurrencePlan& plan);
 /// Whether there are kernels for runs of chunks of these sizes.
 bool HasChunkKernels(const Launcher& on, const RecurrencePlan& plan);
 /// Scratch memory for a chunk of all heads.
-size_t ChunkWeightBytes(const RecurrencePlan& plan);
-/// Chunks [first, first + count) of every run. `weights` has room for count chunks of all runs.
+size_t ChunkImageBytes(const RecurrencePlan& plan);
+/// Chunks [first, first + count) of every run. `images` has room for count chunks of all runs.
 struct ChunkRange {
   int first = 0, count = 0;
 };
-void LaunchHeadWeights(const Launcher& on, const RecurrencePlan& plan, const ChunkRange& chunks, void* weights);
+/// The chunks' weights, with their keys and queries, as LaunchChunkStates reads them.
+void LaunchHeadWeights(const Launcher& on, const RecurrencePlan& plan, const ChunkRange& chunks, void* images);
 /// As LaunchHeadWeights for decays of key channels.
-void LaunchChannelWeights(const Launcher& on, const RecurrencePlan& plan, const ChunkRange& chunks, void* weights);
+void LaunchChannelWeights(const Launcher& on, const RecurrencePlan& plan, const ChunkRange& chunks, void* images);
 /// As LaunchUpdateState for the chunks. REQUIRES: their weights.
-void LaunchChunkStates(const Launcher& on, const RecurrencePlan& plan, const ChunkRange& chunks, const void* weights);
+void LaunchChunkStates(const Launcher& on, const RecurrencePlan& plan, const ChunkRange& chunks, const void* images);
+/// As LaunchChunkStates with WGMMA, if there is a kernel for the plan's sizes.
+bool HasWgmmaStates(const Launcher& on, const RecurrencePlan& plan);
+void LaunchWgmmaStates(const Launcher& on, const RecurrencePlan& plan, const ChunkRange& chunks, const void* images);
 /// The rest of the tail of segments that are StagedState::late.
 void LaunchStoreTail(const Launcher& on, const RecurrencePlan& plan);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <memory>
 
 #include "tests/kernels/devices.h"
 #include "tests/kernels/reference.h"
@@ -364,6 +365,8 @@ std::vector<RecurrenceCase> LargeCases() {
           {.sizes = Sized(Mixer::kKda, 2, 2, 128, 128), .length = 200, .seed = 43},
           {.sizes = Sized(Mixer::kKda, 1, 1, 128, 32), .length = 140, .seed = 44, .decay = 60},
           {.sizes = Sized(Mixer::kDeltaNet, 1, 1, 128, 32), .length = 140, .seed = 44, .decay = 60},
+          {.sizes = Sized(Mixer::kDeltaNet, 1, 1, 128, 64), .length = 140, .seed = 44, .decay = 60},
+          {.sizes = Sized(Mixer::kDeltaNet, 1, 1, 128, 64), .length = 200, .seed = 44, .decay = 0.01f},
           {.sizes = Sized(Mixer::kMamba2, 1, 4, 128, 64), .length = 200, .seed = 45, .bias = true, .skip = true},
           {.sizes = Alternating(Sized(Mixer::kDeltaNet, 2, 6, 64, 48)), .length = 280, .seed = 46},
           {.sizes = Sized(Mixer::kDeltaNet, 1, 2, 192, 256), .length = 150, .seed = 47},
@@ -487,13 +490,39 @@ TEST_P(DeviceRecurrence, DroppedRowsLeaveNoTrace) {
   }
 }
 
+// One row of each of many sequences, at many positions of a chunk: the sizes of blocks depend on the number of rows.
+TEST_P(DeviceRecurrence, ManySingleRowsMatchSequencesAlone) {
+  constexpr int64_t kSequences = 34, kApart = 2;
+  for (const RecurrenceCase& c : {LargeCases()[0], LargeCases()[1], Cases()[3]}) {
+    SCOPED_TRACE(c);
+    const std::vector<float> want = RunInSteps(*backend_, c, 50);
+    std::vector<std::unique_ptr<Sequence>> sequences;
+    std::vector<StepRows> parts;
+    for (int64_t i = 0; i < kSequences; ++i) {
+      sequences.push_back(std::make_unique<Sequence>(*backend_, c));
+      const StepRows prompt{sequences.back().get(), 0, 1 + i * kApart};
+      RunStep(*backend_, {&prompt, 1});
+      parts.push_back({prompt.sequence, prompt.rows, 1});
+    }
+    const auto results = RunStep(*backend_, parts);
+    for (int64_t i = 0; i < kSequences; ++i) {
+      const auto row = want.begin() + parts[static_cast<size_t>(i)].first * c.out_columns();
+      ExpectSame(results[static_cast<size_t>(i)], {row, row + c.out_columns()}, "sequence " + std::to_string(i));
+    }
+  }
+}
+
 // More whole chunks than the scratch memory of a device has room for.
 TEST_P(DeviceRecurrence, LongPromptsMatchTheReference) {
-  const RecurrenceCase c{.sizes = Sized(Mixer::kDeltaNet, 1, 48, 64, 16), .length = 6000, .seed = 51};
   const auto reference = MakeBackend(CpuInstructionSets().back(), 2);
-  const std::vector<float> want = RunInSteps(*reference, c, c.length);
-  for (const int64_t chunk : {c.length, int64_t{5900}}) {
-    EXPECT_LT(RelativeError(RunInSteps(*backend_, c, chunk, {.all_writes = false}), want), 2e-5) << "chunk " << chunk;
+  for (const RecurrenceShape& sizes :
+       {Sized(Mixer::kDeltaNet, 1, 48, 64, 16), Sized(Mixer::kDeltaNet, 2, 48, 128, 64)}) {
+    const RecurrenceCase c{.sizes = sizes, .length = 6000, .seed = 51};
+    SCOPED_TRACE(c);
+    const std::vector<float> want = RunInSteps(*reference, c, c.length);
+    for (const int64_t chunk : {c.length, int64_t{5900}}) {
+      EXPECT_LT(RelativeError(RunInSteps(*backend_, c, chunk, {.all_writes = false}), want), 2e-5) << "chunk " << chunk;
+    }
   }
 }
 

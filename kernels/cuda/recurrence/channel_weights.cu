@@ -11,10 +11,11 @@ namespace {
 constexpr int kKeys = 128;          // channels of a key
 constexpr int kStride = kKeys + 4;  // of rows in float32
 constexpr int kRows = kStateChunk * kStride * 4;
-constexpr int kLeftPart = kSolverBlock * kKeys * 2, kRightPart = (kStateChunk - kSolverBlock) * kKeys * 2;
+constexpr int kBefore = kStateChunk - kSolverBlock;  // most rows before a block
+constexpr int kLeftPart = kSolverBlock * kKeys * 2, kRightPart = kBefore * kKeys * 2;
 
 /// Shared memory in bytes: k, q and G; scaled rows of a block, k and q in two parts each; scaled keys before it;
-/// products; 0 instead of G, and b.
+/// products; 0 instead of G, and b. Later the system takes the place of scaled rows.
 constexpr int kLeft = 3 * kRows, kRight = kLeft + 4 * kLeftPart, kProducts = kRight + 2 * kRightPart;
 constexpr int kDecays = kProducts + 2 * kStateChunk * kProductStride * 4, kBytes = kDecays + 2 * kStateChunk * 4;
 
@@ -49,13 +50,13 @@ __device__ __forceinline__ void MultiplyBefore(char* shared, float* products, in
     const int row = i / (kKeys / 4), c = i % (kKeys / 4);
     const float4 reference = At(shared, 2, first, c), decay = At(shared, 2, row, c), key = At(shared, 0, row, c);
     if (row < first) {
-      StoreSplit<kKeys>(right, right + kRightPart, row, c, Multiply(key, ExpOfDifference(reference, decay)));
+      StoreSplit<kKeys, kBefore>(right, right + kRightPart, row, c, Multiply(key, ExpOfDifference(reference, decay)));
       continue;
     }
     const float4 factor = ExpOfDifference(decay, reference);
-    StoreSplit<kKeys>(left, left + kLeftPart, row - first, c, Multiply(key, factor));
-    StoreSplit<kKeys>(left + 2 * kLeftPart, left + 3 * kLeftPart, row - first, c,
-                      Multiply(At(shared, 1, row, c), factor));
+    StoreSplit<kKeys, kSolverBlock>(left, left + kLeftPart, row - first, c, Multiply(key, factor));
+    StoreSplit<kKeys, kSolverBlock>(left + 2 * kLeftPart, left + 3 * kLeftPart, row - first, c,
+                                    Multiply(At(shared, 1, row, c), factor));
   }
   __syncthreads();
   for (int task = static_cast<int>(threadIdx.x) / 32; task < 2 * block; task += kWeightThreads / 32) {
@@ -66,9 +67,10 @@ __device__ __forceinline__ void MultiplyBefore(char* shared, float* products, in
     for (int k = 0; k < kKeys / 16; ++k) {
       SplitOperand a;
       uint32_t high[4], low[4];
-      LoadLeftOperand<kKeys>(a.high, a_tile, 0, k), LoadLeftOperand<kKeys>(a.low, a_tile + kLeftPart, 0, k);
-      LoadRowOperand<kKeys>(high, b_tile, other * kSolverBlock, k);
-      LoadRowOperand<kKeys>(low, b_tile + kRightPart, other * kSolverBlock, k);
+      LoadLeftOperand<kKeys, kSolverBlock>(a.high, a_tile, 0, k),
+          LoadLeftOperand<kKeys, kSolverBlock>(a.low, a_tile + kLeftPart, 0, k);
+      LoadRowOperand<kKeys, kBefore>(high, b_tile, other * kSolverBlock, k);
+      LoadRowOperand<kKeys, kBefore>(low, b_tile + kRightPart, other * kSolverBlock, k);
       MultiplyAddSplit(sums[0], sums[1], a, high, low);
     }
     StoreProducts(products + (matrix * kStateChunk + first) * kProductStride + other * kSolverBlock, sums[0], sums[1]);
@@ -76,13 +78,27 @@ __device__ __forceinline__ void MultiplyBefore(char* shared, float* products, in
   __syncthreads();
 }
 
+/// Stores keys and queries for chunk_states.cu. The state's value for the key of a row in the tail is not needed.
+__device__ __forceinline__ void StoreScaledKeys(char* shared, const ChunkRows& rows, char* to) {
+  constexpr int kPart = kStateChunk * kKeys * 2;
+  for (int i = threadIdx.x; i < kStateChunk * kKeys / 4; i += kWeightThreads) {
+    const int r = i / (kKeys / 4), c = i % (kKeys / 4);
+    const float4 key = At(shared, 0, r, c), decay = At(shared, 2, r, c), last = At(shared, 2, kStateChunk - 1, c),
+                 zero{}, factor = r < rows.begin ? zero : ExpOfDifference(decay, zero);
+    StoreSplit<kKeys>(to, to + kPart, r, c, Multiply(key, factor));
+    StoreSplit<kKeys>(to + 2 * kPart, to + 3 * kPart, r, c, Multiply(At(shared, 1, r, c), factor));
+    StoreSplit<kKeys>(to + 4 * kPart, to + 5 * kPart, r, c, Multiply(key, ExpOfDifference(last, decay)));
+    if (r == 0) *reinterpret_cast<float4*>(to + 6 * kPart + 16 * c) = ExpOfDifference(last, zero);
+  }
+}
+
 __global__ void __launch_bounds__(kWeightThreads)
-    ChannelWeightsKernel(RecurrencePlan a, ChunkRange chunks, char* weights) {
+    ChannelWeightsKernel(RecurrencePlan a, ChunkRange chunks, char* images) {
   extern __shared__ float4 shared_vectors[];
   auto* shared = reinterpret_cast<char*>(shared_vectors);
   auto* products = reinterpret_cast<float*>(shared + kProducts);
   auto* decays = reinterpret_cast<float*>(shared + kDecays);
-  auto* blocks = reinterpret_cast<float*>(shared + kLeft);
+  auto* system = reinterpret_cast<float*>(shared + kLeft);
   const int chunk = chunks.first + static_cast<int>(blockIdx.x), head = static_cast<int>(blockIdx.y);
   BeginDependentKernel();
   const StagedState s = a.runs[blockIdx.z];
@@ -99,18 +115,24 @@ __global__ void __launch_bounds__(kWeightThreads)
   MultiplyWithin(shared, products);
   for (int block = 1; block < kStateChunk / kSolverBlock; ++block) MultiplyBefore(shared, products, block);
   __syncthreads();
-  char* to = weights + ((static_cast<int64_t>(blockIdx.z) * chunks.count + blockIdx.x) * a.value_heads + head) *
-                           kChunkWeightBytes;
-  WeighChunk(a, products, decays, blocks, to);
+  const ChunkImage layout(a);
+  char* image = images + (static_cast<int64_t>(blockIdx.z) * chunks.count + blockIdx.x) * layout.bytes;
+  const int group = a.value_heads / a.key_heads, key_head = KeyHeadOf(a, head);
+  if (a.alternates != 0 ? head < a.key_heads : head % group == 0) {
+    StoreScaledKeys(shared, rows, image + layout.Keys(a, key_head));
+  }
+  char* to = image + layout.Head(head);
+  StoreFactors(rows, decays, to + kChunkWeightBytes);
+  WeighChunk(a, products, decays, system, to);
   __syncthreads();
-  InvertBlocks(blocks, to);
+  if (threadIdx.x < kStateChunk) InvertColumn(system, static_cast<int>(threadIdx.x), to);
 }
 
 }  // namespace
 
-void LaunchChannelWeights(const Launcher& on, const RecurrencePlan& plan, const ChunkRange& chunks, void* weights) {
+void LaunchChannelWeights(const Launcher& on, const RecurrencePlan& plan, const ChunkRange& chunks, void* images) {
   Launch(on, ChannelWeightsKernel, Grid(chunks.count, plan.value_heads, plan.run_count), kWeightThreads,
-         static_cast<size_t>(kBytes), plan, chunks, static_cast<char*>(weights));
+         static_cast<size_t>(kBytes), plan, chunks, static_cast<char*>(images));
 }
 
 }  // namespace ringside::cuda

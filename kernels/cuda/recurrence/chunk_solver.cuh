@@ -1,17 +1,16 @@
 // From products of a chunk's keys and queries to the weights that chunk_states.cu reads. With A_ti = b_t e^(G_t - G_i)
-// (k_i . k_t) for i < t, u solves (I + A) u = b (v - e^G S_0^T k). It is solved in blocks of 16 rows: stored is -A,
-// with the blocks of the diagonal replaced by the inverses of I + A there; and the factors of u in o. Included by .cu
-// files only.
+// (k_i . k_t) for i < t, u solves (I + A) u = b (v - e^G S_0^T k): stored are the inverse of I + A, and the factors of
+// u in o. Included by .cu files only.
 #pragma once
 
 #include "kernels/cuda/recurrence/chunk_tiles.cuh"
 
 namespace ringside::cuda {
 
-constexpr int kWeightThreads = 256;               // of a block that computes weights
-constexpr int kSolverBlock = 16;                  // rows of a block on the diagonal
-constexpr int kProductStride = kStateChunk + 4;   // of products, in floats
-constexpr int kInverseStride = kSolverBlock + 1;  // of a block on the diagonal
+constexpr int kWeightThreads = 256;                          // of a block that computes weights
+constexpr int kSolverBlock = 16;                             // rows of the products of a warp
+constexpr int kProductStride = kStateChunk + 4;              // of products, in floats
+constexpr int kSystemBytes = kStateChunk * kStateChunk * 4;  // of A in float32
 
 /// Stores a 16 x 16 result of the tensor cores in products, which begin at its first row and column.
 __device__ __forceinline__ void StoreProducts(float* to, const float (&left)[4], const float (&right)[4]) {
@@ -45,10 +44,21 @@ __device__ __forceinline__ void StoreWeights(char* to, int row, int p, const flo
   *reinterpret_cast<uint4*>(to + kPairTileBytes + at) = {low[0], low[1], low[2], low[3]};
 }
 
-/// The factors of u in u and o, from products with keys and with queries: [2][kStateChunk][kProductStride]. `decays`:
-/// G, then b. The blocks of A on the diagonal go to `blocks`.
+/// e^G_t, b and e^(G_C - G_t) of a head's rows. u of rows in the tail is known: it takes the place of v, without S_0^T
+/// k.
+__device__ __forceinline__ void StoreFactors(const ChunkRows& rows, const float* decays, char* to) {
+  const int r = static_cast<int>(threadIdx.x);
+  if (r >= kStateChunk) return;
+  auto* factors = reinterpret_cast<float*>(to);
+  factors[r] = r < rows.begin ? 0.0f : __expf(decays[r]);
+  factors[kStateChunk + r] = r < rows.begin ? 1.0f : decays[kStateChunk + r];
+  factors[2 * kStateChunk + r] = __expf(decays[kStateChunk - 1] - decays[r]);
+}
+
+/// A, and the factors of u in o, from products with keys and with queries: [2][kStateChunk][kProductStride]. `decays`:
+/// G, then b.
 __device__ __forceinline__ void WeighChunk(const RecurrencePlan& a, const float* products, const float* decays,
-                                           float* blocks, char* to) {
+                                           float* system, char* to) {
   const float* weights = decays + kStateChunk;
   for (int n = threadIdx.x; n < kStateChunk * kStateChunk / 8; n += kWeightThreads) {
     const int row = n / 8, p = n % 8;
@@ -62,35 +72,40 @@ __device__ __forceinline__ void WeighChunk(const RecurrencePlan& a, const float*
     }
     StoreWeights(to + 2 * kPairTileBytes, row, p, in_result);
     if (a.corrects == 0) continue;
-    if (row / kSolverBlock == p / 2) {
-      float* block = blocks + row * kInverseStride + p % 2 * 8;
-#pragma unroll
-      for (int e = 0; e < 8; ++e) block[e] = in_update[e];
-    } else {
-#pragma unroll
-      for (int e = 0; e < 8; ++e) in_update[e] = -in_update[e];
-      StoreWeights(to, row, p, in_update);
-    }
+    auto* at = reinterpret_cast<float4*>(system + row * kStateChunk + 8 * p);
+    at[0] = {in_update[0], in_update[1], in_update[2], in_update[3]};
+    at[1] = {in_update[4], in_update[5], in_update[6], in_update[7]};
   }
 }
 
-/// The inverse of I + A of a block on the diagonal, one column per thread.
-__device__ __forceinline__ void InvertBlocks(const float* blocks, char* to) {
-  const int block = static_cast<int>(threadIdx.x) / kSolverBlock, column = static_cast<int>(threadIdx.x) % kSolverBlock;
-  if (block >= kStateChunk / kSolverBlock) return;
-  const float* rows = blocks + block * kSolverBlock * kInverseStride;
-  float x[kSolverBlock];
+/// A column of the inverse of I + A by forward substitution.
+__device__ __forceinline__ void InvertColumn(const float* system, int column, char* to) {
+  // Hides that addresses are the same in every iteration of the caller's loop: kept across it, they would be spilled.
+  asm volatile("" : "+r"(column));
+  float x[kStateChunk];
 #pragma unroll
-  for (int row = 0; row < kSolverBlock; ++row) {
-    float sum = row == column ? 1.0f : 0.0f;
+  for (int row = 0; row < kStateChunk; ++row) {
+    float sums[4] = {row == column ? 1.0f : 0.0f};
 #pragma unroll
-    for (int i = 0; i < row; ++i) sum = fmaf(-rows[row * kInverseStride + i], x[i], sum);
-    x[row] = sum;
-    const SplitPair pair = Split(sum, 0);
-    const int r = block * kSolverBlock + row, c = block * kSolverBlock + column;
-    char* at = to + TileOffset<kStateChunk>(r, c / 8) + c % 8 * 2;
+    for (int i = 0; i < row; i += 4) {
+      const float4 a = *reinterpret_cast<const float4*>(system + row * kStateChunk + i);
+      sums[0] = fmaf(-a.x, x[i], sums[0]);
+      if (i + 1 < row) sums[1] = fmaf(-a.y, x[i + 1], sums[1]);
+      if (i + 2 < row) sums[2] = fmaf(-a.z, x[i + 2], sums[2]);
+      if (i + 3 < row) sums[3] = fmaf(-a.w, x[i + 3], sums[3]);
+    }
+    x[row] = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    const SplitPair pair = Split(x[row], 0);
+    char* at = to + TileOffset<kStateChunk>(row, column / 8) + column % 8 * 2;
     *reinterpret_cast<uint16_t*>(at) = static_cast<uint16_t>(pair.high);
     *reinterpret_cast<uint16_t*>(at + kPairTileBytes) = static_cast<uint16_t>(pair.low);
+  }
+}
+
+/// Copies a tile of all rows, in both parts or several, from shared to global memory.
+__device__ __forceinline__ void StoreTiles(const char* from, int bytes, char* to) {
+  for (int at = static_cast<int>(threadIdx.x) * 16; at < bytes; at += kWeightThreads * 16) {
+    *reinterpret_cast<uint4*>(to + at) = *reinterpret_cast<const uint4*>(from + at);
   }
 }
 

@@ -3,120 +3,45 @@
 // transposed, [value channels, rows] or [value channels, key channels], so that each result is the left operand of the
 // next product. Other warps load the next chunk meanwhile.
 #include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/recurrence/chunk_tiles.cuh"
+#include "kernels/cuda/recurrence/chunk_results.cuh"
 
 namespace ringside::cuda {
 namespace {
 
 constexpr int kLoaders = 128;                // threads that load
-constexpr int kMaxWarps = 4;                 // that compute
-constexpr int kBlockSlice = 16 * kMaxWarps;  // most value channels of a block
-constexpr int kRowTiles = kStateChunk / 8, kBlocks = kStateChunk / 16;
+constexpr int kMaxWarps = kChunkSlice / 16;  // that compute
 
-/// A chunk in shared memory, in bytes: k and q in two parts each, the weights, v of the block's channels, and factors
-/// of rows. With decays of key channels k and q are scaled by e^G_t, and k again by e^(G_C - G_t) instead; then there
-/// is room for one stage.
+/// A chunk in shared memory, in bytes: keys and queries as in ChunkImage, the weights, their factors, and v of the
+/// block's channels. With decays of key channels there is room for one stage.
 template <int kKeys, bool kChannels>
 struct ChunkStage {
   static constexpr int kPart = kStateChunk * kKeys * 2;
-  static constexpr int kQueries = 2 * kPart, kWeights = 4 * kPart;
-  static constexpr int kValues = kWeights + kChunkWeightBytes;
-  static constexpr int kFactors = kValues + kStateChunk * kBlockSlice * 4;  // [3][kStateChunk]: e^G_t, b, e^(G_C - G_t)
-  static constexpr int kEnd = kFactors + 3 * kStateChunk * 4;
-  static constexpr int kFolded = kChannels ? kEnd : 0;  // k by which u is added to the state
-  static constexpr int kDecays = kEnd + 2 * kPart;      // [kKeys]: e^G_C
-  static constexpr int kBytes = kChannels ? kDecays + kKeys * 4 : kEnd, kCount = kChannels ? 1 : 2;
+  static constexpr int kFolded = kChannels ? 4 * kPart : 0;  // k by which u is added to the state
+  static constexpr int kDecays = 6 * kPart;                  // [kKeys]: e^G_C
+  static constexpr int kWeights = kChannels ? kDecays + kKeys * 4 : 4 * kPart;
+  static constexpr int kFactors = kWeights + kChunkWeightBytes, kValues = kFactors + kChunkFactorBytes;
+  static constexpr int kBytes = kValues + kStateChunk * kChunkSlice * 4, kCount = kChannels ? 1 : 2;
 };
-
-/// The value channels of a block and of a lane.
-struct BlockChannels {
-  int head, key_head;
-  int first, slice;  // of the head
-  int lane_channel;  // of the slice: the lane's first; its second is 8 further
-};
-
-/// Index of v in a stage. Rows that a warp reads at once are in different banks.
-__device__ __forceinline__ int ValueIndex(int row, int channel) {
-  return row * kBlockSlice + (channel ^ row / 2 % 4 * 8);
-}
-
-/// The first row of a lane's elements in a chunk: accumulator n has rows LaneRow() + 8 n and the next.
-__device__ __forceinline__ int LaneRow() { return static_cast<int>(threadIdx.x) % 4 * 2; }
-
-/// k and q of a chunk, and factors of its rows. u of rows in the tail is known: it takes the place of v, without S_0^T
-/// k.
-template <int kKeys>
-__device__ __forceinline__ void LoadKeys(const RecurrencePlan& a, const BlockChannels& channels, const ChunkRows& rows,
-                                         int thread, char* stage) {
-  using Stage = ChunkStage<kKeys, false>;
-#pragma unroll 4
-  for (int i = thread; i < kStateChunk * kKeys / 4; i += kLoaders) {
-    const int r = i / (kKeys / 4), c = i % (kKeys / 4), channel = channels.key_head * kKeys + 4 * c;
-    const float4 key = rows.Load(r, a.key_channel + channel, a.key_in_row + channel),
-                 query = rows.LoadOwn(r, a.query_channel + channel);
-    StoreSplit<kKeys>(stage, stage + Stage::kPart, r, c, key);
-    StoreSplit<kKeys>(stage + Stage::kQueries, stage + Stage::kQueries + Stage::kPart, r, c, query);
-  }
-  if (thread >= kStateChunk) return;
-  auto* factors = reinterpret_cast<float*>(stage + Stage::kFactors);
-  const auto decay_of = [&](int r) { return *rows.At(r, a.channels + channels.head, a.decay_in_row + channels.head); };
-  const float decay = decay_of(min(thread, rows.end - 1));
-  factors[thread] = thread < rows.begin ? 0.0f : __expf(decay);
-  factors[2 * kStateChunk + thread] = __expf(decay_of(rows.end - 1) - decay);
-}
-
-/// As LoadKeys with decays of key channels.
-template <int kKeys>
-__device__ __forceinline__ void LoadScaledKeys(const RecurrencePlan& a, const BlockChannels& channels,
-                                               const ChunkRows& rows, int thread, char* stage) {
-  using Stage = ChunkStage<kKeys, true>;
-#pragma unroll 2
-  for (int i = thread; i < kStateChunk * kKeys / 4; i += kLoaders) {
-    const int r = i / (kKeys / 4), c = i % (kKeys / 4), channel = channels.key_head * kKeys + 4 * c;
-    const int decay_channel = a.channels + channel, decay_in_row = a.decay_in_row + channel;
-    const float4 key = rows.Load(r, a.key_channel + channel, a.key_in_row + channel),
-                 query = rows.LoadOwn(r, a.query_channel + channel),
-                 decay = rows.Load(min(r, rows.end - 1), decay_channel, decay_in_row),
-                 last = rows.Load(rows.end - 1, decay_channel, decay_in_row), zero{};
-    const float4 factor = r < rows.begin ? zero : ExpOfDifference(decay, zero);
-    StoreSplit<kKeys>(stage, stage + Stage::kPart, r, c, Multiply(key, factor));
-    StoreSplit<kKeys>(stage + Stage::kQueries, stage + Stage::kQueries + Stage::kPart, r, c, Multiply(query, factor));
-    StoreSplit<kKeys>(stage + Stage::kFolded, stage + Stage::kFolded + Stage::kPart, r, c,
-                      Multiply(key, ExpOfDifference(last, decay)));
-    if (r == 0) *reinterpret_cast<float4*>(stage + Stage::kDecays + 16 * c) = ExpOfDifference(last, zero);
-  }
-  if (thread >= kStateChunk) return;
-  auto* factors = reinterpret_cast<float*>(stage + Stage::kFactors);
-  factors[thread] = factors[2 * kStateChunk + thread] = 1.0f;
-}
 
 template <int kKeys, bool kCorrects, bool kChannels>
 __device__ __forceinline__ void LoadChunk(const RecurrencePlan& a, const BlockChannels& channels, const ChunkRows& rows,
-                                          const char* weights, char* stage) {
+                                          const char* image, char* stage) {
   using Stage = ChunkStage<kKeys, kChannels>;
   const int thread = static_cast<int>(threadIdx.x) % kLoaders;
-  const int first = kCorrects ? 0 : kChunkWeightBytes / 2;  // without a correction u has no weights
-  for (int at = first + thread * 16; at < kChunkWeightBytes; at += kLoaders * 16) {
-    CopyAsync(SharedAddress(stage + Stage::kWeights + at), weights + at);
-  }
+  const auto copy = [&](int to, const char* from, int bytes) {
+    for (int at = thread * 16; at < bytes; at += kLoaders * 16) CopyAsync(SharedAddress(stage + to + at), from + at);
+  };
+  const ChunkImage layout(a);
+  const int unused = kCorrects ? 0 : kChunkWeightBytes / 2;  // without a correction u has no weights
+  copy(0, image + layout.Keys(a, channels.key_head), Stage::kWeights);
+  copy(Stage::kWeights + unused, image + layout.Head(channels.head) + unused,
+       kChunkWeightBytes + kChunkFactorBytes - unused);
   const int column = channels.head * a.value_size + channels.first;
   auto* values = reinterpret_cast<float*>(stage + Stage::kValues);
   for (int i = thread; i < kStateChunk * channels.slice / 4; i += kLoaders) {
     const int r = i / (channels.slice / 4), c = i % (channels.slice / 4) * 4;
     const float* from = rows.At(min(r, rows.end - 1), a.value_channel + column + c, a.update_in_row + column + c);
     CopyAsyncOrZero(SharedAddress(values + ValueIndex(r, c)), from, r < rows.end);
-  }
-  if (thread < kStateChunk) {
-    auto* factors = reinterpret_cast<float*>(stage + Stage::kFactors);
-    const bool own = thread >= rows.begin && thread < rows.end;
-    factors[kStateChunk + thread] = own                   ? *rows.At(thread, a.channels + a.decays + channels.head, 0)
-                                    : thread < rows.begin ? 1.0f
-                                                          : 0.0f;
-  }
-  if constexpr (kChannels) {
-    LoadScaledKeys<kKeys>(a, channels, rows, thread, stage);
-  } else {
-    LoadKeys<kKeys>(a, channels, rows, thread, stage);
   }
   WaitForAllCopies();
 }
@@ -125,36 +50,16 @@ __device__ __forceinline__ void LoadChunk(const RecurrencePlan& a, const BlockCh
 template <int kKeys>
 struct WarpState {
   float s[kKeys / 8][4];
-
-  /// Calls visit(address, value) for this lane's values in a boundary.
-  template <class Visit>
-  __device__ __forceinline__ void Each(const RecurrencePlan& a, const BlockChannels& channels, float* boundary,
-                                       const Visit& visit) {
-    float* at =
-        boundary + static_cast<int64_t>(channels.head) * kKeys * a.value_size + channels.first + channels.lane_channel;
-#pragma unroll
-    for (int n = 0; n < kKeys / 8; ++n) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int c = 8 * n + static_cast<int>(threadIdx.x) % 4 * 2 + i % 2;
-        visit(at + static_cast<int64_t>(c) * a.value_size + i / 2 * 8, s[n][i]);
-      }
-    }
-  }
 };
+
+template <int kKeys>
+__device__ __forceinline__ void StoreState(const RecurrencePlan& a, const StagedState& s, const BlockChannels& channels,
+                                           int slot, const WarpState<kKeys>& state) {
+  EachStateValue<kKeys>(a, channels, BoundaryOf(a, s, slot), [&](float* at, int n, int i) { *at = state.s[n][i]; });
+}
 
 /// [value channels, rows] of a chunk.
 using RowValues = float[kRowTiles][4];
-
-/// Calls visit(accumulator, i, row from LaneRow(), second value channel) for the lane's elements.
-template <class Visit>
-__device__ __forceinline__ void EachElement(const Visit& visit) {
-#pragma unroll
-  for (int n = 0; n < kRowTiles; ++n) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) visit(n, i, 8 * n + i % 2, i / 2);
-  }
-}
 
 /// S_0^T k and S_0^T q of all rows.
 template <int kKeys, bool kCorrects>
@@ -172,8 +77,8 @@ __device__ __forceinline__ void MultiplyState(const WarpState<kKeys>& state, uin
         LoadRowOperand<kKeys>(high, stage, 16 * j, k), LoadRowOperand<kKeys>(low, stage + Stage::kPart, 16 * j, k);
         MultiplyAddSplit(by_key[2 * j], by_key[2 * j + 1], s, high, low);
       }
-      LoadRowOperand<kKeys>(high, stage + Stage::kQueries, 16 * j, k);
-      LoadRowOperand<kKeys>(low, stage + Stage::kQueries + Stage::kPart, 16 * j, k);
+      LoadRowOperand<kKeys>(high, stage + 2 * Stage::kPart, 16 * j, k);
+      LoadRowOperand<kKeys>(low, stage + 2 * Stage::kPart + Stage::kPart, 16 * j, k);
       MultiplyAddSplit(by_query[2 * j], by_query[2 * j + 1], s, high, low);
     }
   }
@@ -192,17 +97,16 @@ __device__ __forceinline__ void MultiplyWeights(float (&left)[4], float (&right)
 template <bool kCorrects>
 __device__ __forceinline__ void SolveUpdates(uint32_t weights, RowValues& u, SplitOperand (&operands)[kBlocks]) {
 #pragma unroll
+  for (int j = 0; j < kBlocks; ++j) operands[j] = OperandOf(u[2 * j], u[2 * j + 1]);
+  if constexpr (!kCorrects) return;
+  EachElement([&](int n, int i, int, int) { u[n][i] = 0; });
+#pragma unroll
   for (int j = 0; j < kBlocks; ++j) {
-    if constexpr (kCorrects) {
 #pragma unroll
-      for (int i = 0; i < j; ++i) MultiplyWeights(u[2 * j], u[2 * j + 1], operands[i], weights, j, i);
-      const SplitOperand right_side = OperandOf(u[2 * j], u[2 * j + 1]);
-#pragma unroll
-      for (int i = 0; i < 4; ++i) u[2 * j][i] = u[2 * j + 1][i] = 0;
-      MultiplyWeights(u[2 * j], u[2 * j + 1], right_side, weights, j, j);
-    }
-    operands[j] = OperandOf(u[2 * j], u[2 * j + 1]);
+    for (int i = 0; i <= j; ++i) MultiplyWeights(u[2 * j], u[2 * j + 1], operands[i], weights, j, i);
   }
+#pragma unroll
+  for (int j = 0; j < kBlocks; ++j) operands[j] = OperandOf(u[2 * j], u[2 * j + 1]);
 }
 
 /// state = the state after the chunk.
@@ -239,19 +143,6 @@ __device__ __forceinline__ void FoldChunk(const RowValues& u, const char* stage,
   }
 }
 
-/// Stores the results of a chunk's own rows, from this lane's first value channel on.
-template <class T>
-__device__ __forceinline__ void StoreResults(const RowValues& o, const ChunkRows& rows, T* to, int64_t stride) {
-  const auto is_own = [&](int row) { return row >= rows.begin && row < rows.end; };
-  to += LaneRow() * stride;
-#pragma unroll
-  for (int n = 0; n < kRowTiles; ++n, to += 8 * stride) {
-    const int row = 8 * n + LaneRow();
-    if (is_own(row)) to[0] = FromFloat<T>(o[n][0]), to[8] = FromFloat<T>(o[n][2]);
-    if (is_own(row + 1)) to[stride] = FromFloat<T>(o[n][1]), to[stride + 8] = FromFloat<T>(o[n][3]);
-  }
-}
-
 /// A chunk's results, and its state.
 template <int kKeys, bool kCorrects, bool kChannels>
 __device__ __forceinline__ void ComputeChunk(const RecurrencePlan& a, const StagedState& s,
@@ -263,7 +154,7 @@ __device__ __forceinline__ void ComputeChunk(const RecurrencePlan& a, const Stag
   const uint32_t shared = SharedAddress(stage);
   const float* values_of[2] = {values + ValueIndex(LaneRow(), channels.lane_channel),
                                values + ValueIndex(LaneRow(), channels.lane_channel + 8)};
-  const auto value_at = [&](int t, int c) { return values_of[c][t * kBlockSlice]; };
+  const auto value_at = [&](int t, int c) { return values_of[c][t * kChunkSlice]; };
   const float *decays = factors + LaneRow(), *weights = decays + kStateChunk;
   RowValues u, o;
   MultiplyState<kKeys, kCorrects>(*state, shared, u, o);
@@ -284,23 +175,15 @@ __device__ __forceinline__ void ComputeChunk(const RecurrencePlan& a, const Stag
     const float skip = a.skip[channels.head];
     EachElement([&](int n, int i, int t, int c) { o[n][i] = fmaf(skip, value_at(t, c), o[n][i]); });
   }
-  const int column = channels.head * a.value_size + channels.first + channels.lane_channel;
-  const ChunkRows rows = RowsOfChunk(a, s, chunk);
-  const int64_t at = (s.first_row + chunk * kStateChunk - s.position % kStateChunk) * a.out.stride + column;
-  if (a.out.dtype == DType::kF32) {
-    StoreResults(o, rows, static_cast<float*>(a.out.data) + at, a.out.stride);
-  } else if (a.out.dtype == DType::kF16) {
-    StoreResults(o, rows, static_cast<__half*>(a.out.data) + at, a.out.stride);
-  } else {
-    StoreResults(o, rows, static_cast<__nv_bfloat16*>(a.out.data) + at, a.out.stride);
-  }
-  if (chunk + 1 == ChunksOf(s)) StoreResults(u, rows, TailRow(a, s, 0) + a.update_in_row + column, a.row_floats);
+  StoreChunk(
+      a, s, channels, RowsOfChunk(a, s, chunk), chunk, [&](int n, int i) { return o[n][i]; },
+      [&](int n, int i) { return u[n][i]; });
   FoldChunk<kKeys, kChannels>(u, stage, state);
 }
 
 template <int kKeys, bool kCorrects, bool kChannels>
 __global__ void __launch_bounds__(kLoaders + kMaxWarps * 32)
-    ChunkStatesKernel(RecurrencePlan a, ChunkRange range, const char* weights) {
+    ChunkStatesKernel(RecurrencePlan a, ChunkRange range, const char* images) {
   extern __shared__ float4 shared_vectors[];
   auto* shared = reinterpret_cast<char*>(shared_vectors);
   const int thread = static_cast<int>(threadIdx.x) - kLoaders;
@@ -312,45 +195,37 @@ __global__ void __launch_bounds__(kLoaders + kMaxWarps * 32)
   channels.first = static_cast<int>(blockIdx.x) / a.value_heads * channels.slice;
   channels.lane_channel = thread / 32 * 16 + thread % 32 / 4;
   BeginDependentKernel();
-  const StagedState s = a.runs[blockIdx.y];
-  const int end = min(range.first + range.count, ChunksOf(s));
-  if (range.first >= end) return;
-  const int64_t next = static_cast<int64_t>(a.value_heads) * kChunkWeightBytes;
-  weights += blockIdx.y * range.count * next + static_cast<int64_t>(channels.head) * kChunkWeightBytes;
+  const ChunkRun run(a, range, static_cast<int>(blockIdx.y));
+  if (run.first >= run.end) return;
+  images += static_cast<int64_t>(blockIdx.y) * range.count * ChunkImage(a).bytes;
   using Stage = ChunkStage<kKeys, kChannels>;
   const auto stage = [&](int chunk) { return shared + chunk % Stage::kCount * Stage::kBytes; };
   const auto load = [&](int chunk) {
-    LoadChunk<kKeys, kCorrects, kChannels>(a, channels, RowsOfChunk(a, s, chunk),
-                                           weights + (chunk - range.first) * next, stage(chunk));
+    LoadChunk<kKeys, kCorrects, kChannels>(a, channels, RowsOfChunk(a, run.s, chunk),
+                                           images + (chunk - range.first) * ChunkImage(a).bytes, stage(chunk));
   };
-  // Between two ranges the state is kept where the last boundary goes.
-  const int last_slot = s.writes > 0 ? a.writes[s.first_write + s.writes - 1].slot : -1,
-            from_slot = range.first > 0 ? last_slot : s.slot;
   WarpState<kKeys> state;
-  const auto store = [&](int slot) {
-    state.Each(a, channels, BoundaryOf(a, s, slot), [](float* at, float x) { *at = x; });
-  };
   if (loads) {
-    load(range.first);
+    load(run.first);
   } else {
-    float* boundary = from_slot < 0 ? nullptr : BoundaryOf(a, s, from_slot);
-    state.Each(a, channels, boundary, [&](const float* at, float& x) { x = boundary != nullptr ? *at : 0.0f; });
+    float* boundary = run.from_slot < 0 ? nullptr : BoundaryOf(a, run.s, run.from_slot);
+    EachStateValue<kKeys>(a, channels, boundary,
+                          [&](const float* at, int n, int i) { state.s[n][i] = boundary != nullptr ? *at : 0.0f; });
   }
   __syncthreads();
-  for (int chunk = range.first; chunk < end; ++chunk) {
+  for (int chunk = run.first; chunk < run.end; ++chunk) {
     if (loads) {
-      if (Stage::kCount > 1 && chunk + 1 < end) load(chunk + 1);
+      if (Stage::kCount > 1 && chunk + 1 < run.end) load(chunk + 1);
     } else {
-      ComputeChunk<kKeys, kCorrects, kChannels>(a, s, channels, chunk, stage(chunk), &state);
-      const int boundary = s.position - s.position % kStateChunk + (chunk + 1) * kStateChunk;
-      if (const int slot = WrittenSlot(a, s, boundary); slot >= 0) store(slot);
+      ComputeChunk<kKeys, kCorrects, kChannels>(a, run.s, channels, chunk, stage(chunk), &state);
+      if (const int slot = run.SlotAfter(a, chunk); slot >= 0) StoreState(a, run.s, channels, slot, state);
     }
     __syncthreads();
     if constexpr (Stage::kCount > 1) continue;
-    if (loads && chunk + 1 < end) load(chunk + 1);
+    if (loads && chunk + 1 < run.end) load(chunk + 1);
     __syncthreads();
   }
-  if (!loads && end < ChunksOf(s)) store(last_slot);
+  if (!loads && run.end < ChunksOf(run.s)) StoreState(a, run.s, channels, run.last_slot, state);
 }
 
 /// Warps that compute in a block: few if the blocks still run at once.
@@ -369,15 +244,14 @@ bool HasChunkKernels(const Launcher& on, const RecurrencePlan& plan) {
   return on.large && plan.has_state != 0 && plan.aligned != 0 && (plan.key_size == 128 || small);
 }
 
-size_t ChunkWeightBytes(const RecurrencePlan& plan) {
-  return static_cast<size_t>(plan.value_heads) * kChunkWeightBytes;
-}
+size_t ChunkImageBytes(const RecurrencePlan& plan) { return static_cast<size_t>(ChunkImage(plan).bytes); }
 
-void LaunchChunkStates(const Launcher& on, const RecurrencePlan& plan, const ChunkRange& chunks, const void* weights) {
+void LaunchChunkStates(const Launcher& on, const RecurrencePlan& plan, const ChunkRange& chunks, const void* images) {
+  if (HasWgmmaStates(on, plan)) return LaunchWgmmaStates(on, plan, chunks, images);
   const int warps = WarpsOf(on, plan), slices = plan.value_size / (16 * warps);
   const auto launch = [&](auto kernel, auto stage) {
     Launch(on, kernel, Grid(int64_t{plan.value_heads} * slices, plan.run_count), kLoaders + 32 * warps,
-           static_cast<size_t>(stage.kCount * stage.kBytes), plan, chunks, static_cast<const char*>(weights));
+           static_cast<size_t>(stage.kCount * stage.kBytes), plan, chunks, static_cast<const char*>(images));
   };
   const ChunkStage<128, false> stage;
   const ChunkStage<64, false> small;

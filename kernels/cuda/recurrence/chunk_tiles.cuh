@@ -1,23 +1,45 @@
 // Tiles of whole chunks for tensor cores: float32 values as sums of two bfloat16, high + low, whose products are
-// accumulated as high high + high low + low high; the error is about 2^-16 of a product. Rows of a tile are stored in
-// chunks of 16 bytes, chunk p of row r at p ^ r % 8, so that LoadMatrices has no bank conflicts. Included by .cu files
-// only.
+// accumulated as high high + high low + low high; the error is about 2^-16 of a product. A tile is stored in panels of
+// 64 columns, whose rows have 128 bytes in units of 16, unit p of row r at p ^ r % 8: LoadMatrices has no bank
+// conflicts, and WGMMA can read it (its 128-byte swizzle). Included by .cu files only.
 #pragma once
 
 #include "kernels/cuda/device.cuh"
+#include "kernels/cuda/host_device.h"
 #include "kernels/cuda/recurrence/tail_rows.cuh"
 
 namespace ringside::cuda {
 
 /// Bytes of one part, high or low, of a chunk's matrix between rows.
 constexpr int kPairTileBytes = kStateChunk * kStateChunk * 2;
-/// The matrices of a chunk and value head in ChunkWork: the solver of u, high and low, and the factors of u in o.
+/// The matrices of a chunk and value head: the inverse that solves for u, high and low, and the factors of u in o.
 constexpr int kChunkWeightBytes = 4 * kPairTileBytes;
+/// Factors of a chunk's rows in float32, [3][kStateChunk]: e^G_t, b, e^(G_C - G_t).
+constexpr int kChunkFactorBytes = 3 * kStateChunk * 4;
+
+/// A chunk in scratch memory: weights and factors of each value head, then keys and queries of each key head, in two
+/// parts each. With decays of key channels keys and queries are scaled by e^G_t; then follow the keys scaled by e^(G_C
+/// - G_t) instead, in two parts, and e^G_C in float32.
+struct ChunkImage {
+  static constexpr int kHead = kChunkWeightBytes + (kChunkFactorBytes + 127) / 128 * 128;
+  int key_head = 0;  // bytes
+  int64_t bytes = 0;
+
+  RINGSIDE_HOST_DEVICE explicit ChunkImage(const RecurrencePlan& a)
+      : key_head((a.channel_decays != 0 ? 6 : 4) * kStateChunk * a.key_size * 2 +
+                 (a.channel_decays != 0 ? a.key_size * 4 : 0)),
+        bytes(int64_t{a.value_heads} * kHead + int64_t{a.key_heads} * key_head) {}
+  RINGSIDE_HOST_DEVICE int64_t Head(int head) const { return int64_t{head} * kHead; }
+  RINGSIDE_HOST_DEVICE int64_t Keys(const RecurrencePlan& a, int key) const {
+    return int64_t{a.value_heads} * kHead + int64_t{key} * key_head;
+  }
+};
 
 /// Byte offset of elements 8 p to 8 p + 7 of row r in a tile of `kCols` bfloat16 columns.
-template <int kCols>
+template <int kCols, int kRows = kStateChunk>
 __device__ __forceinline__ uint32_t TileOffset(int row, int p) {
-  return row * kCols * 2 + (p ^ row % 8) * 16;
+  static_assert(kCols % 64 == 0);
+  return p / 8 * (kRows * 128) + row * 128 + (p % 8 ^ row % 8) * 16;
 }
 
 /// Two values as pairs of bfloat16.
@@ -54,10 +76,10 @@ __device__ __forceinline__ void MultiplyAddSplit(float (&left)[4], float (&right
 }
 
 /// The operand b of MultiplyAddSplit from rows [row, row + 16) of a tile, whose columns [16 k, 16 k + 16) are summed.
-template <int kCols>
+template <int kCols, int kRows = kStateChunk>
 __device__ __forceinline__ void LoadRowOperand(uint32_t (&out)[4], uint32_t tile, int row, int k) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  LoadMatrices(out, tile + TileOffset<kCols>(row + lane % 8 + lane / 16 * 8, 2 * k + lane / 8 % 2));
+  LoadMatrices(out, tile + TileOffset<kCols, kRows>(row + lane % 8 + lane / 16 * 8, 2 * k + lane / 8 % 2));
 }
 /// As above from columns [16 c, 16 c + 16) of a tile, whose rows [row, row + 16) are summed.
 template <int kCols>
@@ -66,10 +88,10 @@ __device__ __forceinline__ void LoadColumnOperand(uint32_t (&out)[4], uint32_t t
   LoadMatricesTransposed(out, tile + TileOffset<kCols>(row + lane % 16, 2 * c + lane / 16));
 }
 /// The operand a from rows [row, row + 16) and columns [16 k, 16 k + 16) of a tile.
-template <int kCols>
+template <int kCols, int kRows = kStateChunk>
 __device__ __forceinline__ void LoadLeftOperand(uint32_t (&out)[4], uint32_t tile, int row, int k) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  LoadMatrices(out, tile + TileOffset<kCols>(row + lane % 16, 2 * k + lane / 16));
+  LoadMatrices(out, tile + TileOffset<kCols, kRows>(row + lane % 16, 2 * k + lane / 16));
 }
 
 /// Rows of a run's chunk: [0, begin) in the tail, [begin, end) in the step; the others count as zeros without a decay.
@@ -108,10 +130,10 @@ __device__ __forceinline__ float4 ExpOfDifference(float4 x, float4 y) {
 __device__ __forceinline__ float4 Multiply(float4 x, float4 y) { return {x.x * y.x, x.y * y.y, x.z * y.z, x.w * y.w}; }
 
 /// Stores a row's elements [4 i, 4 i + 4) in both parts of a tile.
-template <int kCols>
+template <int kCols, int kRows = kStateChunk>
 __device__ __forceinline__ void StoreSplit(char* high, char* low, int row, int i, float4 x) {
   const SplitPair first = Split(x.x, x.y), second = Split(x.z, x.w);
-  const uint32_t at = TileOffset<kCols>(row, i / 2) + i % 2 * 8;
+  const uint32_t at = TileOffset<kCols, kRows>(row, i / 2) + i % 2 * 8;
   *reinterpret_cast<uint2*>(high + at) = {first.high, second.high};
   *reinterpret_cast<uint2*>(low + at) = {first.low, second.low};
 }

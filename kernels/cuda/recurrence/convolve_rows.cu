@@ -3,16 +3,16 @@
 // head's query or key, or a strip of channels, so no result depends on the other rows of the step.
 #include "kernels/cuda/host_device.h"
 #include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/recurrence/tail_rows.cuh"
+#include "kernels/cuda/recurrence/convolution.cuh"
 
 namespace ringside::cuda {
 namespace {
 
 constexpr int kWarps = 4;
-constexpr int kStrip = 128;  // channels of a unit that is not a head
-constexpr int kTaps = 4;     // inputs of the convolution of most networks, which has its own kernel
-constexpr int kRun = 16;     // rows of a warp in large steps
-constexpr float kKeyNormEps = 1e-6f;
+constexpr int kStrip = 128;   // channels of a unit that is not a head
+constexpr int kTaps = 4;      // inputs of the convolution of most networks, which has its own kernel
+constexpr int kRun = 16;      // rows of a warp in large steps
+constexpr int kInFlight = 4;  // rows whose inputs are loaded together
 
 /// Units of a row, in this order.
 struct RowUnits {
@@ -23,57 +23,13 @@ struct RowUnits {
   RINGSIDE_HOST_DEVICE int count() const { return queries + keys + channels + decays + weights; }
 };
 
-/// Consecutive channels of the convolution; a lane has some in steps of 32.
-struct UnitChannels {
-  int first = 0, count = 0;
-  bool is_head = false, is_query = false;
-
-  /// Calls visit(j, channel) for the lane's channels; j < kLanes.
-  template <int kLanes, class Visit>
-  __device__ __forceinline__ void Each(const Visit& visit) const {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-#pragma unroll
-    for (int j = 0; j < kLanes; ++j) {
-      if (32 * j + lane < count) visit(j, first + 32 * j + lane);
-    }
-  }
-};
-
-__device__ __forceinline__ float SigmoidOf(float x) { return 1.0f / (1.0f + expf(-x)); }
-__device__ __forceinline__ float SoftplusOf(float x) { return x > 20.0f ? x : log1pf(expf(x)); }
-
-/// A row of inputs of the convolution; data is null for zeros.
-struct InputRow {
-  const void* data;
-  DType dtype;
-  int64_t at;
-
-  __device__ __forceinline__ float Load(int channel) const {
-    return data != nullptr ? LoadElement(data, dtype, at + channel) : 0.0f;
-  }
-};
-
-/// The inputs at a position: from the step, the tail, or the window of the boundary.
-__device__ __forceinline__ InputRow InputAt(const RecurrencePlan& a, const StagedState& s, int position) {
-  if (position >= s.position) {
-    return {a.x.data, a.x.dtype, (s.first_row + position - s.position) * a.x.stride};
-  }
-  const int boundary = s.position - s.position % kStateChunk;
-  if (position >= boundary) return {TailRow(a, s, position), DType::kF32, 0};
-  if (position < 0 || s.slot < 0) return {nullptr, DType::kF32, 0};
-  const int64_t row = position - (boundary - (a.kernel - 1));
-  return {BoundaryOf(a, s, s.slot), DType::kF32, a.state_floats + row * a.channels};
-}
-
 /// Where a row's inputs are stored, or null: in the window of the boundary after it, and in the tail.
 struct StoredInputs {
   float* window;
   float* tail;
 };
 __device__ __forceinline__ StoredInputs StoredAt(const RecurrencePlan& a, const StagedState& s, int position) {
-  const int slot = (position + 1) % kStateChunk == 0 ? WrittenSlot(a, s, position + 1) : -1;
-  return {slot < 0 ? nullptr : BoundaryOf(a, s, slot) + a.state_floats,
-          s.late == 0 && position >= s.tail_from ? TailRow(a, s, position) : nullptr};
+  return {WindowAfter(a, s, position), s.late == 0 && position >= s.tail_from ? TailRow(a, s, position) : nullptr};
 }
 
 /// y = a row's convolved channels, without the activation.
@@ -82,14 +38,21 @@ __device__ __forceinline__ void Convolve(const RecurrencePlan& a, const StagedSt
                                          const UnitChannels& unit, float (&y)[kLanes]) {
   const StoredInputs to = StoredAt(a, s, position);
   unit.Each<kLanes>([&](int j, int c) { y[j] = a.convolution_bias != nullptr ? a.convolution_bias[c] : 0.0f; });
-  for (int tap = 0; tap < a.kernel; ++tap) {
-    const InputRow input = InputAt(a, s, position - (a.kernel - 1) + tap);
-    unit.Each<kLanes>([&](int j, int c) {
-      const float x = input.Load(c);
-      y[j] = fmaf(a.convolution[tap * a.channels + c], x, y[j]);
-      if (to.window != nullptr && tap > 0) to.window[(tap - 1) * a.channels + c] = x;
-      if (to.tail != nullptr && tap == a.kernel - 1) to.tail[c] = x;
-    });
+  for (int first = 0; first < a.kernel; first += kTaps) {
+    float inputs[kTaps][kLanes];
+    const int from = position - (a.kernel - 1) + first;
+    LoadInputs(a, s, unit, from, position + 1, inputs);
+#pragma unroll
+    for (int i = 0; i < kTaps; ++i) {
+      const int tap = first + i;
+      if (tap >= a.kernel) break;
+      unit.Each<kLanes>([&](int j, int c) {
+        const float x = inputs[i][j];
+        y[j] = fmaf(a.convolution[tap * a.channels + c], x, y[j]);
+        if (to.window != nullptr && tap > 0) to.window[(tap - 1) * a.channels + c] = x;
+        if (to.tail != nullptr && tap == a.kernel - 1) to.tail[c] = x;
+      });
+    }
   }
 }
 
@@ -106,20 +69,22 @@ class RunConvolution {
   }
   /// For a segment's first row here.
   __device__ __forceinline__ void Begin(const StagedState& s, int position) {
+    float before[kTaps - 1][kLanes];
+    LoadInputs(a_, s, unit_, position - (kTaps - 1), position, before);
 #pragma unroll
     for (int tap = 0; tap + 1 < kTaps; ++tap) {
-      const InputRow input = InputAt(a_, s, position - (kTaps - 1) + tap);
-      unit_.template Each<kLanes>([&](int j, int c) { inputs_[tap + 1][j] = input.Load(c); });
+      unit_.template Each<kLanes>([&](int j, int) { inputs_[tap + 1][j] = before[tap][j]; });
     }
   }
-  __device__ __forceinline__ void Next(const StagedState& s, int position, float (&y)[kLanes]) {
-    const InputRow input = InputAt(a_, s, position);
+  /// `x`: the row's inputs.
+  __device__ __forceinline__ void Next(const StagedState& s, int position, const float (&x)[kLanes],
+                                       float (&y)[kLanes]) {
     const StoredInputs to = StoredAt(a_, s, position);
     unit_.template Each<kLanes>([&](int j, int c) {
       y[j] = bias_[j];
 #pragma unroll
       for (int tap = 0; tap < kTaps; ++tap) {
-        inputs_[tap][j] = tap + 1 < kTaps ? inputs_[tap + 1][j] : input.Load(c);
+        inputs_[tap][j] = tap + 1 < kTaps ? inputs_[tap + 1][j] : x[j];
         y[j] = fmaf(weights_[tap][j], inputs_[tap][j], y[j]);
         if (to.window != nullptr && tap > 0) to.window[(tap - 1) * a_.channels + c] = inputs_[tap][j];
       }
@@ -134,20 +99,13 @@ class RunConvolution {
   float inputs_[kTaps][kLanes];
 };
 
-/// Activation and norm of a row's convolved channels.
+/// Stores a row's convolved channels after activation and norm.
 template <int kLanes>
 __device__ __forceinline__ void StoreRow(const RecurrencePlan& a, const UnitChannels& unit, int row,
                                          float (&y)[kLanes]) {
-  float squares = 0, factor = 1;
-  if (a.has_state != 0) {
-    unit.Each<kLanes>([&](int j, int) { y[j] = SiluOf(y[j]), squares = fmaf(y[j], y[j], squares); });
-  }
-  if (unit.is_head && a.corrects != 0) {
-    factor = 1.0f / sqrtf(SumOverWarp(squares) + kKeyNormEps);
-    if (unit.is_query) factor *= 1.0f / sqrtf(static_cast<float>(a.key_size));
-  }
+  ActivateRow(a, unit, y);
   const Tensor& to = a.has_state != 0 ? a.mixed : a.out;
-  unit.Each<kLanes>([&](int j, int c) { StoreElement(to.data, to.dtype, row * to.stride + c, y[j] * factor); });
+  unit.Each<kLanes>([&](int j, int c) { StoreElement(to.data, to.dtype, row * to.stride + c, y[j]); });
 }
 
 /// G of 32 decays, of a chunk's rows from this one on if it is the segment's first there; with Mamba-2 also b.
@@ -160,15 +118,15 @@ __device__ __forceinline__ void SumDecays(const RecurrencePlan& a, const StagedS
   constexpr int kTogether = 8;  // rows whose loads are in flight together
   const int end = row + min(s.first_row + s.rows - row, kStateChunk - position % kStateChunk);
   for (; row < end; row += kTogether) {
-    float rates[kTogether];
+    uint32_t rates[kTogether];
 #pragma unroll
     for (int i = 0; i < kTogether; ++i) {
-      rates[i] = row + i < end ? LoadElement(a.rates.data, a.rates.dtype, (row + i) * a.rates.stride + c) : 0.0f;
+      rates[i] = LoadBits(a.rates.data, a.rates.dtype, min(row + i, end - 1) * a.rates.stride + c);
     }
 #pragma unroll
     for (int i = 0; i < kTogether; ++i) {
       if (row + i >= end) break;
-      const float rate = SoftplusOf(rates[i] + bias);
+      const float rate = SoftplusOf(FloatOfBits(rates[i], a.rates.dtype) + bias);
       float* mixed = const_cast<float*>(MixedRow(a, row + i)) + a.channels;
       sum = fmaf(factor, rate, sum);
       mixed[c] = sum;
@@ -202,15 +160,15 @@ __global__ void __launch_bounds__(kWarps * 32) ConvolveRowsKernel(RecurrencePlan
   const int n = static_cast<int>(blockIdx.y) * kWarps + static_cast<int>(threadIdx.x) / 32;
   if (n >= units.count()) return;
   StagedState s = a.segments[a.segment_of_row[first]];
-  const auto each_row = [&](const auto& visit) {
-    for (int row = first; row < end; ++row) {
+  const auto each_row = [&](int begin, int past, const auto& visit) {
+    for (int row = begin; row < past; ++row) {
       const bool begins = row == first || row == s.first_row + s.rows;
       if (row > first && begins) s = a.segments[a.segment_of_row[row]];
       visit(row, s.position + row - s.first_row, begins);
     }
   };
   if (const int of_rates = n - units.queries - units.keys - units.channels; of_rates >= 0) {
-    return each_row([&](int row, int, bool) {
+    return each_row(first, end, [&](int row, int, bool) {
       of_rates < units.decays ? SumDecays(a, s, row, of_rates * 32) : WeighRow(a, row, (of_rates - units.decays) * 32);
     });
   }
@@ -218,13 +176,28 @@ __global__ void __launch_bounds__(kWarps * 32) ConvolveRowsKernel(RecurrencePlan
   float y[kLanes];
   if constexpr (kFour) {
     RunConvolution<kLanes> convolution(a, unit);
-    each_row([&](int row, int position, bool begins) {
-      if (begins) convolution.Begin(s, position);
-      convolution.Next(s, position, y);
-      StoreRow(a, unit, row, y);
-    });
+    for (int begin = first; begin < end; begin += kInFlight) {
+      uint32_t bits[kInFlight][kLanes];
+#pragma unroll
+      for (int i = 0; i < kInFlight; ++i) {
+        const int64_t at = min(begin + i, end - 1) * a.x.stride;
+        unit.Each<kLanes>([&](int j, int c) { bits[i][j] = LoadBits(a.x.data, a.x.dtype, at + c); });
+      }
+      const auto next = [&](int row, int position, bool begins, const uint32_t(&bits_of_row)[kLanes]) {
+        float inputs[kLanes];
+        unit.Each<kLanes>([&](int j, int) { inputs[j] = FloatOfBits(bits_of_row[j], a.x.dtype); });
+        if (begins) convolution.Begin(s, position);
+        convolution.Next(s, position, inputs, y);
+        StoreRow(a, unit, row, y);
+      };
+#pragma unroll
+      for (int i = 0; i < kInFlight; ++i) {
+        each_row(begin + i, min(begin + i + 1, end),
+                 [&](int row, int position, bool begins) { next(row, position, begins, bits[i]); });
+      }
+    }
   } else {
-    each_row([&](int row, int position, bool) {
+    each_row(first, end, [&](int row, int position, bool) {
       Convolve(a, s, position, unit, y);
       StoreRow(a, unit, row, y);
     });

@@ -57,7 +57,7 @@ struct RecurrencePlan {
   const StagedState* runs = nullptr;   // [run_count]
   int32_t segment_count = 0, part_count = 0, run_count = 0;
   int32_t run_chunks = 0;  // of the longest run
-  int32_t single = 0;      // every part has one row
+  int32_t part_rows = 0;   // of the longest part
   int32_t late = 0;        // any StagedState::late
   int32_t aligned = 0;     // heads' q, k, v and u start at multiples of 16 bytes in `mixed` and in the tail
   // No kernel since the last synchronization has written this layer's state, so it may be read before the preceding

@@ -136,7 +136,7 @@ void RecurrenceStaging::StageSegments(const RecurrenceArgs& args, bool has_runs)
     segments_.run_chunks =
         std::max(segments_.run_chunks, (run.position % kStateChunk + run.rows + kStateChunk - 1) / kStateChunk);
   }
-  segments_.single = std::ranges::all_of(rows.parts, [](const StagedState& s) { return s.rows == 1; }) ? 1 : 0;
+  for (const StagedState& part : rows.parts) segments_.part_rows = std::max(segments_.part_rows, part.rows);
   segments_.late = std::ranges::any_of(rows.segments, [](const StagedState& s) { return s.late != 0; }) ? 1 : 0;
 }
 
@@ -151,7 +151,7 @@ RecurrencePlan RecurrenceStaging::PlanFor(const RecurrenceArgs& args) {
   plan.parts = segments_.parts, plan.runs = segments_.runs;
   plan.segment_count = segments_.segment_count, plan.part_count = segments_.part_count;
   plan.run_count = segments_.run_count, plan.run_chunks = segments_.run_chunks;
-  plan.single = segments_.single, plan.late = segments_.late;
+  plan.part_rows = segments_.part_rows, plan.late = segments_.late;
   return plan;
 }
 

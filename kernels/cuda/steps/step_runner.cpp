@@ -449,6 +449,7 @@ size_t StepRunner::RunAttention(std::span<const StepOp> ops) {
 }
 
 void StepRunner::RunRecurrence(const RecurrencePlan& plan) {
+  if (plan.has_state != 0 && plan.part_rows == 1 && plan.run_count == 0) return LaunchSingleRows(on_, plan);
   LaunchConvolveRows(on_, plan);
   if (plan.has_state != 0) {
     if (plan.part_count > 0) LaunchUpdateState(on_, plan);
@@ -458,7 +459,7 @@ void StepRunner::RunRecurrence(const RecurrencePlan& plan) {
 }
 
 void StepRunner::RunChunks(RecurrencePlan plan) {
-  const auto most = static_cast<int>(std::min<size_t>(scratch_bytes_ / ChunkWeightBytes(plan), INT32_MAX));
+  const auto most = static_cast<int>(std::min<size_t>(scratch_bytes_ / ChunkImageBytes(plan), INT32_MAX));
   CHECK_GT(most, 0);
   const int runs = plan.run_count;
   for (int first = 0; first < runs; first += most, plan.runs += most) {
