@@ -178,8 +178,15 @@ class Backend : public SlabMemory {
   virtual Result<Weight> LoadWeight(const HostTensor& host) = 0;
   /// As LoadWeight for a random matrix, generated on the device if it can. ERRORS: kOverloaded if memory is exhausted.
   virtual Result<Weight> MakeRandomWeight(const RandomMatrix& matrix) {
+    HostTensor host{DType::kF32, matrix.row_count(), matrix.cols, {}, matrix.table, matrix.expert};
+    if (matrix.in_e4m3()) {
+      const std::vector<std::byte> blocks = RandomE4M3Blocks(matrix);
+      host.dtype = matrix.file, host.bytes = blocks;
+      return LoadWeight(host);
+    }
     const std::vector<float> values = RandomValues(matrix);
-    return LoadWeight({DType::kF32, matrix.row_count(), matrix.cols, std::as_bytes(std::span(values)), matrix.table});
+    host.bytes = std::as_bytes(std::span(values));
+    return LoadWeight(host);
   }
   /// Packs a layer's experts on the device for Experts, once for all calls.
   /// ERRORS: kInvalidArgument if the device does not support these sizes or types.

@@ -59,15 +59,18 @@ Result<DType> ReadType(std::string_view word) {
     std::string_view name;
     DType type;
   };
-  constexpr Name kNames[] = {
-      {"f16", DType::kF16}, {"bf16", DType::kBF16}, {"int8", DType::kI8}, {"fp8", DType::kF8E4M3}};
+  constexpr Name kNames[] = {{"f16", DType::kF16},
+                             {"bf16", DType::kBF16},
+                             {"int8", DType::kI8},
+                             {"fp8", DType::kF8E4M3},
+                             {"fp8-blocks", DType::kBlockQuantE4M3}};
   if (const auto* name = std::ranges::find(kNames, word, &Name::name); name != std::end(kNames)) return name->type;
   for (DType type = DType::kF32; IsFileType(type); type = static_cast<DType>(static_cast<int>(type) + 1)) {
     if (Traits(type).name != word) continue;
     if (const std::optional<DType> blocks = BlockQuantTypeOf(type)) return *blocks;
   }
   return InvalidArgument(
-      fmt::format("type \"{}\": f16, bf16, int8, fp8, or a GGUF type with blocks such as Q4_K", word));
+      fmt::format("type \"{}\": f16, bf16, int8, fp8, fp8-blocks, or a GGUF type with blocks such as Q4_K", word));
 }
 
 /// A word after the type.

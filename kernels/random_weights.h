@@ -4,6 +4,7 @@
 // THREAD: any.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -21,8 +22,12 @@ struct RandomMatrix {
   int64_t whole_cols = 0;  // columns of the whole matrix: element (r, c) has index r * whole_cols + c
   std::vector<Rows> rows;  // concatenated
   int64_t first_col = 0, cols = 0;
-  bool table = false;  // as in HostTensor
+  bool table = false;        // as in HostTensor
+  bool expert = false;       // as in HostTensor
+  DType file = DType::kF32;  // kScaledE4M3: see in_e4m3
 
+  /// Whether values are rounded to E4M3, with a scale per 128 x 128 elements of the whole matrix. Tables are not.
+  bool in_e4m3() const { return file == DType::kScaledE4M3 && !table && first_col % 32 == 0 && cols % 32 == 0; }
   int64_t row_count() const {
     int64_t count = 0;
     for (const Rows& run : rows) count += run.count;
@@ -45,7 +50,9 @@ constexpr float RandomWeight(uint64_t seed, uint64_t number) {
   return (sum == 0 ? 0.5f : static_cast<float>(sum)) * (kRandomDeviation / kDeviation);
 }
 
-/// All values on the host in float32, row-major.
+/// All values on the host in float32, row-major, not rounded to E4M3.
 std::vector<float> RandomValues(const RandomMatrix& matrix);
+/// The values as kScaledE4M3. REQUIRES: first_col and cols are multiples of 32.
+std::vector<std::byte> RandomE4M3Blocks(const RandomMatrix& matrix);
 
 }  // namespace ringside

@@ -15,8 +15,8 @@ namespace ringside {
 /// and an integer zero point, as in AWQ and GPTQ; kScaledE4M3 and kScaledI8, one byte with a float32 scale;
 /// kScaledNVFP4, NVFP4's block with a float32 scale before it. Files do not contain the types after these. kI8 and
 /// kF8E4M3 (Micikevicius et al. 2022: no infinity, magnitudes up to 448) have one byte per element; their owner keeps
-/// the scales. kBlockQuant2 ... kBlockQuant8 (2, 3, 4, 5, 6 and 8 bits per element) and kBlockQuantE2M1 (MXFP4's 4-bit
-/// codes) are the block-quantized types of GPUs, with a scale per group of inputs.
+/// the scales. kBlockQuant2 ... kBlockQuant8 (2, 3, 4, 5, 6 and 8 bits per element), kBlockQuantE2M1 (MXFP4's 4-bit
+/// codes) and kBlockQuantE4M3 (8-bit codes) are the block-quantized types of GPUs, with a scale per group of inputs.
 enum class DType : uint8_t {
 #define DTYPE(enumerator, ...) enumerator,
 #include "kernels/dtypes.def"
@@ -109,7 +109,7 @@ struct Weight {
   DType dtype = DType::kF32;
   int64_t rows = 0, cols = 0;
   Buffer data;
-  Buffer scales;  // float32 row scales; if HasRowScales(dtype) or HasGroupScales(dtype)
+  Buffer scales;  // float32 row scales; if HasRowScales(dtype) or HasGroupScales(dtype); kBlockQuantE4M3: tile scales
   Buffer order;   // HostTensor::order, int32, if the backend stores the values in that order
 };
 

@@ -40,6 +40,7 @@ struct NetworkPlan {
   std::vector<PlannedTensor> tensors;
   std::vector<std::string> ignored;  // tensors that the file may have and that are not used
   std::vector<std::string> skipped;  // name prefixes of parts that are not computed: other inputs, draft layers
+  DType dummy_type = DType::kF32;    // kScaledE4M3: matrices of dummy weights have a scale per block, as in the file
 };
 
 /// The plan of a GGUF file. ERRORS: kInvalidArgument, with the name, for an unknown architecture or rope scaling, an

@@ -234,7 +234,8 @@ Result<Weight> CudaBackend::LoadWeight(const HostTensor& host) {
 }
 
 Result<Weight> CudaBackend::MakeRandomWeight(const RandomMatrix& matrix) {
-  return options_.quantization ? Backend::MakeRandomWeight(matrix) : weights_.MakeRandom(matrix);
+  const bool on_host = options_.quantization || matrix.in_e4m3();
+  return on_host ? Backend::MakeRandomWeight(matrix) : weights_.MakeRandom(matrix);
 }
 
 // ---- rows

@@ -14,7 +14,7 @@ __global__ void EmbedKernel(const void* table, DType dtype, const float* scales,
   const int32_t id = ids[blockIdx.x];
   const int64_t row = IsDeferredToken(id) ? sampled[DeferredTokenIndex(id)] : id, to = blockIdx.x * y.stride;
   for (int64_t c = blockIdx.y * blockDim.x + threadIdx.x; c < y.cols; c += gridDim.y * blockDim.x) {
-    const float element = HasGroupScales(dtype) ? LoadBlockQuant(table, dtype, row, c, y.cols) * scales[row]
+    const float element = HasGroupScales(dtype) ? LoadBlockQuant(table, dtype, scales, row, c, y.cols)
                           : scales != nullptr   ? LoadW8(table, dtype, row, c, y.cols) * scales[row]
                                                 : LoadElement(table, dtype, row * y.cols + c);
     const float value = scale * element;

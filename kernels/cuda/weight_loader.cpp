@@ -146,11 +146,13 @@ Status WeightLoader::StoreActOrder(std::span<const int32_t> order, Weight* weigh
 
 Result<Weight> WeightLoader::LoadBlockQuantized(const HostTensor& host, DType dtype) {
   const auto panels = static_cast<size_t>(PanelsDown(host.rows)),
-             panel_bytes = static_cast<size_t>(PanelBytes(dtype, host.cols)), units = panels * kPanelRows;
-  ASSIGN_OR_RETURN(Weight weight, AllocateScaledWeight(dtype, host.rows, host.cols, panels * panel_bytes, units));
+             panel_bytes = static_cast<size_t>(PanelBytes(dtype, host.cols)),
+             panel_scales = static_cast<size_t>(PanelScales(dtype, host.cols));
+  ASSIGN_OR_RETURN(Weight weight,
+                   AllocateScaledWeight(dtype, host.rows, host.cols, panels * panel_bytes, panels * panel_scales));
   auto* data = static_cast<std::byte*>(weight.data.data());
   const size_t piece_panels = std::max<size_t>(1, kUploadBytes / panel_bytes);
-  std::vector<float> row_units(units, 0.0f);
+  std::vector<float> scales(panels * panel_scales, 0.0f);
   std::vector<uint8_t> piece;
   for (size_t first = 0; first < panels; first += piece_panels) {
     const size_t count = std::min(piece_panels, panels - first);
@@ -159,14 +161,14 @@ Result<Weight> WeightLoader::LoadBlockQuantized(const HostTensor& host, DType dt
     ParallelFor(count, [&](size_t begin, size_t end) {
       for (size_t p = begin; p < end; ++p) {
         packed[p] = PackPanel(host, static_cast<int64_t>(first + p), &piece[p * panel_bytes],
-                              &row_units[(first + p) * kPanelRows]);
+                              &scales[(first + p) * panel_scales]);
       }
     });
     for (const Status& status : packed) RETURN_IF_ERROR(status);
     backend_->CopyToDevice(data + first * panel_bytes, piece.data(), piece.size());
     CHECK_CUDA(cudaStreamSynchronize(recorder_->stream()));  // `piece` is reused
   }
-  backend_->CopyToDevice(weight.scales.data(), row_units.data(), weight.scales.bytes());
+  backend_->CopyToDevice(weight.scales.data(), scales.data(), weight.scales.bytes());
   CHECK_CUDA(cudaStreamSynchronize(recorder_->stream()));
   RETURN_IF_ERROR(StoreActOrder(host.order, &weight));
   return weight;

@@ -22,6 +22,7 @@ struct Sizes {
   int64_t hidden, inner, shared;
 };
 Sizes SizesOf(const std::string& device) {
+  if (device.find("_e4m3") != std::string::npos) return {DType::kScaledE4M3, 288, 160, 224};
   for (const DType type : kBlockTypes) {
     if (device.find(fmt::format("_{}", Traits(type).name)) == std::string::npos) continue;
     if (Traits(type).block_elements == 256) return {type, 512, 256, 768};
@@ -208,7 +209,8 @@ INSTANTIATE_TEST_SUITE_P(All, ExpertsTest,
                                            "cuda_f16_Q5_1", "cuda_bf16_Q8_0", "cuda_f16_Q4_K", "cuda_bf16_Q5_K",
                                            "cuda_f16_Q6_K", "cuda_bf16_Q2_K", "cuda_f16_Q3_K", "cuda_bf16_MXFP4",
                                            "cuda_f16_IQ4_NL", "cuda_bf16_Q4_K_mixed", "cuda_bf16_Q4_K_fixed",
-                                           "cuda_f16_Q8_0_fixed"),
+                                           "cuda_f16_Q8_0_fixed", "cuda_bf16_e4m3", "cuda_f16_e4m3",
+                                           "cuda_bf16_e4m3_fixed"),
                          [](const auto& info) { return info.param; });
 
 TEST_P(ExpertsTest, MatchNaiveLoopsForEverySelection) {
@@ -236,7 +238,7 @@ class WideExpertsTest : public ExpertsTest {
 INSTANTIATE_TEST_SUITE_P(All, WideExpertsTest,
                          ::testing::Values("cuda_bf16", "cuda_bf16_Q8_0", "cuda_f16_Q4_K", "cuda_bf16_Q5_K",
                                            "cuda_bf16_Q6_K", "cuda_f16_Q2_K", "cuda_bf16_Q3_K", "cuda_f16_MXFP4",
-                                           "cuda_bf16_IQ4_XS"),
+                                           "cuda_bf16_IQ4_XS", "cuda_bf16_e4m3"),
                          [](const auto& info) { return info.param; });
 
 TEST_P(WideExpertsTest, MatchNaiveLoops) {

@@ -37,6 +37,7 @@ TEST(ExplainKernels, KnowsEveryWord) {
   EXPECT_THAT(Explained("8,4096,4096,bf16,deterministic"), HasSubstr(" SmallGemm\n"));
   EXPECT_THAT(Explained("1,4096,4096+1024,Q4_K,norm,1024:Q6_K"), HasSubstr("partner       fused\n"));
   EXPECT_THAT(Explained("1,4096,4096,int8"), HasSubstr(" GemvW8\n"));
+  EXPECT_THAT(Explained("32,4096,4096,fp8-blocks"), HasSubstr(" BlockQuantGemm\n"));
 }
 
 TEST(ExplainKernels, PrintsTheGemmOfQuantizedRows) {

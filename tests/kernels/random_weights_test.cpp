@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "kernels/formats/file_formats.h"
 #include "tests/kernels/devices.h"
 
 namespace ringside::testing {
@@ -38,6 +39,25 @@ TEST(RandomWeightsTest, PartsEqualSlicesOfTheWhole) {
   for (size_t r = 0; r < 5; ++r) {
     for (size_t c = 0; c < 32; ++c) EXPECT_EQ(values[r * 32 + c], all[rows[r] * 70 + 33 + c]);
   }
+}
+
+TEST(RandomWeightsTest, E4M3BlocksAreTheValuesRoundedToScalesOfTheWhole) {
+  constexpr int64_t kRows = 200, kCols = 288;
+  const RandomMatrix whole{.seed = 3, .whole_cols = kCols, .rows = {{0, kRows}}, .cols = kCols};
+  const RandomMatrix part{.seed = 3, .whole_cols = kCols, .rows = {{120, 20}}, .first_col = 96, .cols = 64};
+  const std::vector<float> all = RandomValues(whole);
+  const std::vector<std::byte> blocks = RandomE4M3Blocks(part), of_whole = RandomE4M3Blocks(whole);
+  const HostTensor host{DType::kScaledE4M3, 20, 64, blocks}, whole_host{DType::kScaledE4M3, kRows, kCols, of_whole};
+  std::vector<float> row(64), whole_row(kCols);
+  for (int64_t r = 0; r < 20; ++r) {
+    ReadFileRow(host, r, row.data()), ReadFileRow(whole_host, 120 + r, whole_row.data());
+    for (int64_t c = 0; c < 64; ++c) {
+      const float value = all[At(120 + r, kCols, 96 + c)], got = row[static_cast<size_t>(c)];
+      EXPECT_EQ(got, whole_row[static_cast<size_t>(96 + c)]);
+      EXPECT_NEAR(got, value, std::abs(value) / 16 + 0x1p-9f * kRandomDeviation);
+    }
+  }
+  EXPECT_FALSE(HasScalePerRow(whole_host));
 }
 
 class DeviceRandomWeights : public DeviceTest, public ::testing::WithParamInterface<std::string> {

@@ -2,7 +2,7 @@
 // than the L2 cache: microseconds per operation and the read rate of its weights or keys and values. A chain of one
 // operation is one CUDA graph; capture time is excluded.
 //   cuda_kernel_bench [--models smollm2,llama-8b] [--linear-rows 1,32] [--rows 1,32] [--contexts 1024]
-//                     [--chunks 512] [--onto 0,4096] [--fp8-cache] [--quantization int8|fp8 | --weights Q4_K]
+//                     [--chunks 512] [--onto 0,4096] [--fp8-cache] [--quantization int8|fp8 | --weights Q4_K|FP8]
 //   cuda_kernel_bench --mixers qwen3.6-27b,qwen3.6-35b-a3b [--mixer-rows 1,32] [--mixer-chunks 8192]
 #include <fmt/format.h>
 
@@ -15,6 +15,7 @@
 
 #include "kernels/backend.h"
 #include "kernels/formats/row_quantization.h"
+#include "kernels/random_weights.h"
 
 namespace ringside {
 namespace {
@@ -32,6 +33,7 @@ const Shape kShapes[] = {{"smollm2", 576, 1536, 9, 3, 64, 49152, true},
                          {"llama-1b", 2048, 8192, 32, 8, 64, 128256, true},
                          {"llama-8b", 4096, 14336, 32, 8, 128, 128256, true},
                          {"llama-70b", 8192, 28672, 64, 8, 128, 128256, true},
+                         {"qwen3.6-27b", 5120, 17408, 24, 4, 256, 248320, true},
                          {"gemma4-full", 5376, 21504, 32, 4, 512, 262144, true},
                          {"glm-4.7-flash", 2048, 10240, 20, 1, 576, 154880, true, 512, 192, 256},
                          {"kimi-k2", 7168, 18432, 64, 1, 576, 163840, true, 512, 128, 128},
@@ -66,7 +68,7 @@ class KernelBench {
     // Sign and mantissa are random, magnitudes 1/64 to 1/32.
     while (noise.size() < words) noise.push_back((random() & 0x807f807f807f807fu) | 0x3c803c803c803c80u);
     noise_ = noise;
-    if (IsQuantized(file)) blocks_ = RandomBlocks(file, shape.vocab * shape.hidden);
+    if (IsQuantized(file) && !in_e4m3()) blocks_ = RandomBlocks(file, shape.vocab * shape.hidden);
   }
 
   void Linears(int64_t rows) {
@@ -206,6 +208,13 @@ class KernelBench {
  private:
   enum class Before { kNothing, kNorm };
 
+  bool in_e4m3() const { return file_ == DType::kScaledE4M3; }
+  /// Bytes of a weight in the file, without the scales of E4M3 blocks.
+  int64_t FileBytes(int64_t elements) const {
+    if (in_e4m3()) return elements;
+    return StorageBytes(IsQuantized(file_) ? file_ : backend_.weight_dtype(), elements);
+  }
+
   /// Blocks with random integers and float16 scales of about 2^-6 (super-blocks: 2^-10).
   static std::vector<std::byte> RandomBlocks(DType file, int64_t elements) {
     std::vector<std::byte> out(static_cast<size_t>(StorageBytes(file, elements)));
@@ -237,11 +246,12 @@ class KernelBench {
                 bool activation = false) {
     int64_t total = 0;
     for (const int64_t n : outputs) total += n;
-    const int64_t bytes = IsQuantized(file_) ? StorageBytes(file_, total * k)
-                                             : StorageBytes(backend_.weight_dtype(), total * k),
-                  copies = std::clamp<int64_t>(kColdBytes / bytes, 1, 64), calls = std::max<int64_t>(copies, 16);
+    const int64_t bytes = FileBytes(total * k), copies = std::clamp<int64_t>(kColdBytes / bytes, 1, 64),
+                  calls = std::max<int64_t>(copies, 16);
+    std::vector<std::byte> e4m3;
+    if (in_e4m3()) e4m3 = RandomE4M3Blocks({.whole_cols = k, .rows = {{0, std::ranges::max(outputs)}}, .cols = k});
     const auto* from_file = reinterpret_cast<const std::byte*>(noise_.data());
-    if (IsQuantized(file_)) from_file = blocks_.data();
+    if (IsQuantized(file_)) from_file = in_e4m3() ? e4m3.data() : blocks_.data();
     std::vector<std::vector<Weight>> weights(static_cast<size_t>(copies));
     for (auto& group : weights) {
       for (const int64_t n : outputs) {
@@ -348,11 +358,12 @@ int Main(int argc, char** argv) {
   app.add_option("--mixer-chunks", mixer_chunks, "prefill: this number of rows of one sequence")->delimiter(',');
   app.add_flag("--fp8-cache", fp8, "keys and values in E4M3, not in bfloat16");
   app.add_option("--quantization", quantization)->check(CLI::IsMember({"file", "none", "int8", "fp8"}));
-  app.add_option("--weights", weights, "what the file has: BF16, Q8_0, Q4_0 ... Q6_K");
+  app.add_option("--weights", weights, "what the file has: BF16, Q8_0, Q4_0 ... Q6_K, FP8 (E4M3 with block scales)");
   CLI11_PARSE(app, argc, argv);
   auto file = DType::kF32;
   while (file <= DType::kQ6_K && Traits(file).name != weights) file = static_cast<DType>(static_cast<int>(file) + 1);
-  if (file > DType::kQ6_K) return fmt::print(stderr, "no type {}\n", weights), 2;
+  if (weights == "FP8") file = DType::kScaledE4M3;
+  if (file > DType::kQ6_K && weights != "FP8") return fmt::print(stderr, "no type {}\n", weights), 2;
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   auto backend = MakeCudaBackend({.quantization = QuantizationNamed(quantization), .memory_bytes = size_t{24} << 30});
   if (!backend.ok()) return fmt::print(stderr, "{}\n", backend.status().ToString()), 1;

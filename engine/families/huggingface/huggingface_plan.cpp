@@ -156,6 +156,7 @@ Result<NetworkPlan> PlanHuggingFace(const FlatJson& json, std::span<const std::s
   if ((spec.encoder_layers > 0 || tied != spec.tied_head) && !tensor_names.empty()) spec.tied_head = !has_head;
   PlanTensors(rules, prefix, &plan, head);
   if (packed && packed->kind == PackedFormat::Kind::kMxfp4) TransposeExpertShapes(&plan);
+  if (packed && packed->kind == PackedFormat::Kind::kE4M3 && packed->block) plan.dummy_type = DType::kScaledE4M3;
   Ignore(prefix, head, &plan);
   RETURN_IF_ERROR(SkipDraftLayers(config, prefix, &plan));
   if (text.wrapped) plan.skipped.insert(plan.skipped.end(), OtherInputs().begin(), OtherInputs().end());

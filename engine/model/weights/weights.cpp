@@ -311,11 +311,9 @@ class Loader {
     if (planned.transposed) std::swap(rows, cols);
     const TensorCut cut = CutOf(shard_, spec_, planned, rows, cols);
     CHECK_EQ(std::ssize(cut.inputs), 1);  // more only in GGUF files, which have data
-    RandomMatrix matrix{.seed = SeedOf(*seed_, tensor.name),
-                        .whole_cols = cols,
-                        .first_col = cut.inputs.front().begin,
-                        .cols = cut.inputs.front().size(),
-                        .table = IsTable(planned.role)};
+    RandomMatrix matrix{.seed = SeedOf(*seed_, tensor.name), .whole_cols = cols, .file = tensor.data.dtype};
+    matrix.first_col = cut.inputs.front().begin, matrix.cols = cut.inputs.front().size();
+    matrix.table = IsTable(planned.role), matrix.expert = PlaceOf(planned.role) >= TensorPlace::kExpert;
     for (const IndexRange& outputs : cut.outputs) matrix.rows.push_back({outputs.begin, outputs.size()});
     return matrix;
   }
@@ -585,12 +583,12 @@ Result<Weights> MakeWeights(const NetworkPlan& plan, uint64_t seed, const Shard&
   Loader loader(backend, plan.spec, shard, seed);
   if (digest != nullptr) {
     AddSpec(plan.spec, digest);
-    digest->AddText("random weights");
+    digest->AddText(plan.dummy_type == DType::kF32 ? "random weights" : "random weights in E4M3");
     digest->AddNumber(static_cast<int64_t>(seed));
   }
   for (const PlannedTensor& planned : plan.tensors) {
     FileTensor tensor{.name = planned.name, .shape = planned.shape};
-    tensor.data = {.dtype = DType::kF32, .rows = 1, .cols = planned.shape.back()};
+    tensor.data = {.dtype = plan.dummy_type, .rows = 1, .cols = planned.shape.back()};
     for (size_t i = 0; i + 1 < planned.shape.size(); ++i) tensor.data.rows *= planned.shape[i];
     RETURN_IF_ERROR(loader.Load(planned, tensor));
   }

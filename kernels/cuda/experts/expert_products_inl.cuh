@@ -54,10 +54,17 @@ struct ExpertProduct {
   }
   /// Destination of the i-th row's results: row of `mid`, or index of the (row, expert) pair.
   __device__ __forceinline__ int Target(int i) const { return kIn ? rows.first + i : a.order[rows.first + i]; }
-  /// The scale of an output's sums; `up`: of its up.
-  __device__ __forceinline__ float UnitOf(int output, bool up) const {
+  /// The scales of E4M3 tiles of 8 outputs; any past the last.
+  __device__ __forceinline__ const float* TileScales(int output, bool up) const {
     const PackedMatrix& matrix = Matrix(up);
-    return matrix.units == nullptr ? 1.0f : matrix.units[matrix.first_row + output];
+    return matrix.units + TileScaleAt(matrix.first_row + min(output, outputs - 1), 0, inputs);
+  }
+  /// The scale of an output's sums; `up`: of its up.
+  template <int kBits>
+  __device__ __forceinline__ float UnitOf(int output, bool up) const {
+    if constexpr (kBits == 16 || kBits == kE4M3) return 1;
+    const PackedMatrix& matrix = Matrix(up);
+    return matrix.units[matrix.first_row + output];
   }
   /// Stores a result. With kIn `value` is the gate's sum and `up` its up's.
   __device__ __forceinline__ void Store(int target, int output, float value, float up) const {

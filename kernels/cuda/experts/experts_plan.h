@@ -17,7 +17,7 @@ namespace ringside::cuda {
 /// One matrix of an expert: rows of T, or block-quantized tiles (linear/block_quant_layout.h).
 struct PackedMatrix {
   const void* data;
-  const float* units;  // row units of tiles; else null
+  const float* units;  // row units, or scales of E4M3 tiles; else null
   int32_t first_row;   // the expert's first row: gate and up may share one matrix
   int32_t bits;        // bits per element: 16, or as in TileOf
 };

@@ -53,7 +53,7 @@ TiledExpertsGrid DivideGrid(const ExpertsGemm& gemm, int64_t max_blocks, size_t 
   const size_t fixed_bytes = static_cast<size_t>(group_rows * gemm.RowBytes(out.x_stride)) +
                              sizeof(Segment) * static_cast<size_t>(out.segments) +
                              sizeof(float) * static_cast<size_t>(2 * out.sums + out.tiles * kNTileRows),
-               ring = static_cast<size_t>(gemm.traits().threads / 32 * kKTileChunks * 2 * TileBytes(gemm.type()));
+               ring = static_cast<size_t>(gemm.traits().threads / 32 * KTileBytes(gemm.type()));
   out.stages =
       fixed_bytes > max_bytes ? 0 : static_cast<int>(std::min<size_t>(kMaxStages, (max_bytes - fixed_bytes) / ring));
   out.shared_bytes = fixed_bytes + static_cast<size_t>(out.stages) * ring;

@@ -90,6 +90,50 @@ constexpr int kBoxBytes = kRows * kInputs * 2, kStageTiles = kOutputs / kTileRow
 template <int kBits>
 constexpr int kTileStageBytes = 2 * kBoxBytes + kStageTiles* TileOf<kBits>::kBytes;
 
+/// The scales of a warp's E4M3 tiles, which convert its sums from one chunk to the next. Empty for other types.
+template <class T, bool kIn, int kBits>
+struct TileRatios {
+  using Own = Share<true>;
+  const float* of[Own::kN] = {};
+  float next[Own::kN] = {};  // ratios of the next chunk
+
+  __device__ __forceinline__ TileRatios(const ExpertProduct<T, kIn>& product, int first_output) {
+    if constexpr (TileOf<kBits>::kHasTileScale) {
+#pragma unroll
+      for (int n = 0; n < Own::kN; ++n) {
+        const int tile = Own::Output() / kTileRows + n;
+        const bool up = kIn && tile % 2 == 1;
+        of[n] = product.TileScales(first_output + (kIn ? tile / 2 : tile) * kTileRows, up);
+        next[n] = of[n][kRatio];
+      }
+    }
+  }
+  /// Converts sums to the units of `chunk`, and loads the ratios of the next one.
+  template <int kM>
+  __device__ __forceinline__ void Rescale(Own::Sums& c, int chunk, int last) {
+    const int after = min(chunk + 1, last);
+#pragma unroll
+    for (int n = 0; n < Own::kN; ++n) {
+      Multiply<kM>(c, n, next[n]);
+      next[n] = of[n][after / 2 * kTileScaleFloats + after % 2 + kRatio];
+    }
+  }
+  /// Converts sums from the units of `chunk` to values.
+  template <int kM>
+  __device__ __forceinline__ void Finish(Own::Sums& c, int chunk) const {
+#pragma unroll
+    for (int n = 0; n < Own::kN; ++n) Multiply<kM>(c, n, of[n][chunk / 2 * kTileScaleFloats + chunk % 2]);
+  }
+  template <int kM>
+  static __device__ __forceinline__ void Multiply(Own::Sums& c, int n, float by) {
+#pragma unroll
+    for (int m = 0; m < kM; ++m) {
+#pragma unroll
+      for (float& sum : c[m][n]) sum *= by;
+    }
+  }
+};
+
 /// Main loop for block-quantized weights and the first kM tiles of rows.
 template <class T, bool kIn, int kBits, int kM>
 __device__ __forceinline__ void MultiplyFirstRows(const ExpertProduct<T, kIn>& product, int first_output,
@@ -130,6 +174,7 @@ __device__ __forceinline__ void MultiplyFirstRows(const ExpertProduct<T, kIn>& p
   for (int n = 0; n < kStages - 1; ++n) fetch(n);
   CodeTable<kBits> table;
   table.Hold();
+  TileRatios<T, kIn, kBits> ratios(product, first_output);
   for (int chunk = 0; chunk < chunks; ++chunk) {
     WaitForCopies<kStages - 2>();
     __syncthreads();
@@ -138,6 +183,7 @@ __device__ __forceinline__ void MultiplyFirstRows(const ExpertProduct<T, kIn>& p
     const unsigned char* tiles = shared + chunk % kStages * kStageBytes + 2 * kBoxBytes;
     LaneTile<kBits> w[Share<true>::kN];
     for (LaneTile<kBits>& one : w) one.table = table;
+    if constexpr (TileOf<kBits>::kHasTileScale) ratios.template Rescale<kM>(c, chunk, chunks - 1);
 #pragma unroll
     for (int n = 0; n < Share<true>::kN; ++n) {
       w[n].Load(tiles + (Share<true>::Output() / kTileRows + n) * TileOf<kBits>::kBytes, lane);
@@ -159,6 +205,7 @@ __device__ __forceinline__ void MultiplyFirstRows(const ExpertProduct<T, kIn>& p
       }
     }
   }
+  if constexpr (TileOf<kBits>::kHasTileScale) ratios.template Finish<kM>(c, chunks - 1);
   WaitForCopies<0>();
 }
 
@@ -198,8 +245,8 @@ __global__ void __launch_bounds__(kBlockThreads, 2) ManyExpertsKernel(ExpertsCal
       for (int i = 0; i < 4; ++i) {
         const int row = Own::Row() + 16 * m + lane / 4 + i / 2 * 8, output = own_output + 8 * n + lane % 4 * 2 + i % 2;
         if (row >= product.rows.count || output >= product.outputs) continue;
-        const float up = kIn ? c[m][n + kTilesOut][i] * product.UnitOf(output, true) : 0.0f;
-        product.Store(product.Target(row), output, c[m][n][i] * product.UnitOf(output, false), up);
+        const float up = kIn ? c[m][n + kTilesOut][i] * product.template UnitOf<kBits>(output, true) : 0.0f;
+        product.Store(product.Target(row), output, c[m][n][i] * product.template UnitOf<kBits>(output, false), up);
       }
     }
   }

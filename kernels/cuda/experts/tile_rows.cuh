@@ -25,7 +25,8 @@ __device__ __forceinline__ const T* InputRow(const SegmentInputs<T>& from, int r
 struct IntegerPath {
   static constexpr int kThreads = kIntegerPath.threads, kBlocks = kIntegerPath.blocks;
   static constexpr int kMaxSplitParts = kIntegerPath.max_split_parts, kRoundUnits = kIntegerPath.round_parts;
-  static constexpr bool Takes(int bits) { return bits != 8; }
+  template <int kBits>
+  static constexpr bool kTakes = kTakesIntegers<kBits>;
 
   template <class T, int kBits, int kCount>
   using Sums = IntegerSums<kBits, kCount>;
@@ -101,11 +102,9 @@ struct ValueSums {
       LaneTile<kBits> both[2];
       both[0].table = both[1].table = places.table;
 #pragma unroll
-      for (int t = 0; t < 2; ++t) {
-        const uint32_t tile = tiles + chunk * kTilePairBytes<kBits> + t * Tile::kBytes;
-        places.Load(&both[t], tile);
-        places.LoadScales(&both[t], tile);
-      }
+      for (int t = 0; t < 2; ++t) places.LoadWithScales(&both[t], tiles, chunk, t);
+      float of_tile[kSets][4] = {};  // E4M3: sums in units of the tile's scale
+      float(&sums)[kSets][4] = Tile::kHasTileScale ? of_tile : c;
       const int inputs = (n * kKTileInputs + chunk * kTileInputs) * static_cast<int>(sizeof(T));
 #pragma unroll
       for (int g = 0; g < kTileGroups; ++g) {
@@ -119,7 +118,16 @@ struct ValueSums {
                                     both[0].template Rounded<T>(g, 2 * h + 1, a),
                                     both[1].template Rounded<T>(g, 2 * h + 1, b)};
 #pragma unroll
-          for (int s = 0; s < kSets; ++s) MultiplyAdd(c[s], left, x[s][2 * h], x[s][2 * h + 1], T());
+          for (int s = 0; s < kSets; ++s) MultiplyAdd(sums[s], left, x[s][2 * h], x[s][2 * h + 1], T());
+        }
+      }
+      if constexpr (Tile::kHasTileScale) {
+#pragma unroll
+        for (int s = 0; s < kSets; ++s) {
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            c[s][i] = fmaf(both[i / 2].template Scale<T>(0, 0).scale, of_tile[s][i], c[s][i]);
+          }
         }
       }
     }
@@ -163,7 +171,8 @@ struct ValueSums {
 struct FloatPath {
   static constexpr int kThreads = kFloatPath.threads, kBlocks = kFloatPath.blocks;
   static constexpr int kMaxSplitParts = kFloatPath.max_split_parts, kRoundUnits = kFloatPath.round_parts;
-  static constexpr bool Takes(int) { return true; }
+  template <int kBits>
+  static constexpr bool kTakes = true;
 
   template <class T, int kBits, int kCount>
   using Sums = ValueSums<T, kBits, kCount / 8>;

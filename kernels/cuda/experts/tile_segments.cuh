@@ -109,13 +109,14 @@ class SegmentStream {
   /// Starts the copies of the next K tile, or does nothing past the last.
   __device__ __forceinline__ void Fetch() {
     if (segment_ < end_) {
-      const unsigned char* from[2];
+      KTileSource from;
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
         const int row = first_row_[h] + at_.tile * kTileOutputs<kIn>;
         const uint32_t tile =
             (row / kPanelRows * across_ + at_.k_tile * kKTileChunks) * kPanelTiles + row % kPanelRows / kTileRows;
-        from[h] = weights_[h] + static_cast<uint64_t>(tile) * TileOf<kBits>::kBytes;
+        from.tiles[h] = weights_[h] + static_cast<uint64_t>(tile) * TileOf<kBits>::kBytes;
+        from.scales[h] = scales_[h] + TileScaleAt(row, at_.k_tile * kKTileChunks, across_ * kTileInputs);
       }
       ring_.Copy(from, at_.k_tile * kKTileChunks + 1 < across_);
       at_.k_tile += segment_->parts;
@@ -137,6 +138,8 @@ class SegmentStream {
     if (segment_ == end_) return;
 #pragma unroll
     for (int h = 0; h < 2; ++h) weights_[h] = segment_->weights[h], first_row_[h] = segment_->first_row[h];
+    const PackedExpert& expert = segment_->expert;
+    scales_[0] = kIn ? expert.gate.units : expert.out.units, scales_[1] = kIn ? expert.up.units : expert.out.units;
     across_ = segment_->across;
   }
 
@@ -144,14 +147,20 @@ class SegmentStream {
   const Segment *segment_, *const end_;
   KTilePosition<kOwnWarps> at_;
   const unsigned char* weights_[2] = {};
+  const float* scales_[2] = {};  // of E4M3 tiles
   int first_row_[2] = {}, across_ = 0;
 };
 
-/// Prefetches the scales of a segment's results, [tile][kNTileRows] floats; available after WaitForAllCopies.
-template <bool kIn, int kThreads>
+/// Prefetches the scales of a segment's results, [tile][kNTileRows] floats; available after WaitForAllCopies. Results
+/// of E4M3 tiles have none.
+template <bool kIn, int kBits, int kThreads>
 __device__ __forceinline__ void FetchUnits(const Segment& segment, float* units) {
 #pragma unroll 1
   for (int i = threadIdx.x; i < segment.tiles * kNTileRows; i += kThreads) {
+    if constexpr (TileOf<kBits>::kHasTileScale) {
+      units[i] = 1;
+      continue;
+    }
     const int tile = i / kNTileRows, at = i % kNTileRows, h = at / kTileRows;
     const PackedMatrix& matrix = !kIn ? segment.expert.out : h == 0 ? segment.expert.gate : segment.expert.up;
     const int output = segment.first_output + tile * kTileOutputs<kIn> + (kIn ? at % kTileRows : at);

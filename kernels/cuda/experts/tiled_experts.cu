@@ -42,7 +42,7 @@ class BlockSegments {
       Path::WithCount(segment->rows.count, [&](auto count) {
         using Sums = typename Path::template Sums<T, kBits, decltype(count)::value>;
         float* units = units_ + segment->before * kNTileRows;  // per segment: earlier results may be in flight
-        FetchUnits<kIn, Path::kThreads>(*segment, units);
+        FetchUnits<kIn, kBits, Path::kThreads>(*segment, units);
         const SegmentInputs<T> from{segment->inputs, segment->rows.count,
                                     static_cast<const T*>(kIn ? a_.x.data : a_.mid),
                                     kIn ? a_.x.stride : a_.plan.widest(), segment->row_at};
@@ -143,7 +143,7 @@ template <class Path, class T, bool kIn>
 void LaunchProduct(const Launcher& on, const ExpertsCall& call, const TiledExpertsGrid& grid) {
   CHECK_GE(grid.stages, kMinStages);
   WithBits(FirstTileType(kIn ? call.plan.in_types : call.plan.out_types), [&](auto bits) {  // the only type
-    if constexpr (Path::Takes(bits())) {
+    if constexpr (Path::template kTakes<bits()>) {
       Launch(on, TiledExpertsKernel<Path, T, kIn, bits()>, Grid(grid.blocks), Path::kThreads, grid.shared_bytes, call,
              grid);
     }

@@ -7,7 +7,7 @@
 //                           2 j; those of the next input are 16 bits up. So alternate nibbles are bytes of one half
 //                           of a group. A lane's four words are contiguous.
 //   codes (512)             FP4 E2M1, instead of low halves: bits 16 (i / 2) + 4 (i % 2) ..., next input 8 bits up
-//   bytes (1,024)           signed, instead of low halves: a group's 32 inputs form two groups of w8_layout.h,
+//   bytes (1,024)           signed or E4M3, instead of low halves: a group's 32 inputs form two groups of w8_layout.h,
 //                           whose word j belongs to lane j; first the words of two groups of 32, then of the other two
 //   pairs of bits (256)     bits 8 (i % 2) + 4 (g % 2) + 2 (i / 2) ... of word g / 2 of a lane's two, next input 16 up
 //   single bits (128)       bit 8 (i % 2) + 2 g + i / 2 of a lane's word, next input 16 bits up
@@ -20,6 +20,12 @@
 // two, stored apart from the tiles and chosen so that float16 scales lose no bits. 64 rows form a packed weight panel:
 // its tiles of the same inputs are contiguous, and so are the panels of a weight. Padding is zero. Sizes are for host
 // and device, packing for the host.
+//
+// E4M3 tiles have no scales inside and no units. Each tile has one float32 scale, stored apart: per 8 rows and K tile
+// (256 inputs) four floats, the scales of its two tiles and their ratios, which are the scale of the previous tile of
+// these rows / this one (1 for the first). A sum in units of the previous scale, times the ratio, is one in units of
+// this scale. So kernels can accumulate unscaled products in place. Scales are within 2^-40 ... 2^40, so ratios are
+// finite.
 #pragma once
 
 #include <cstdint>
@@ -32,12 +38,15 @@ namespace ringside::cuda {
 
 constexpr int kTileRows = 8, kTileInputs = 128, kTileGroups = 4, kPanelRows = 64, kPanelTiles = kPanelRows / kTileRows;
 
-constexpr int kE2M1 = 104;  // used in place of a number of bits: 4-bit codes of FP4 E2M1 values
+// Used in place of a number of bits: 4-bit codes of FP4 E2M1 values, 8-bit codes of FP8 E4M3 values.
+constexpr int kE2M1 = 104, kE4M3 = 108;
 
 /// The components of an element of kBits bits, and the byte offsets of these components in a tile.
 template <int kBits>
 struct TileOf {
-  static constexpr bool kHasLow = kBits != 8 && kBits >= 4;                 // low halves or codes
+  static constexpr bool kHasTileScale = kBits == kE4M3;                     // one scale, outside the tile
+  static constexpr bool kHasBytes = kBits == 8 || kBits == kE4M3;           // integers or E4M3
+  static constexpr bool kHasLow = !kHasBytes && kBits >= 4;                 // low halves or codes
   static constexpr bool kHasPair = kBits == 2 || kBits == 3 || kBits == 6;  // pairs of bits
   static constexpr bool kHasSingle = kBits == 3 || kBits == 5;              // single bits
   static constexpr int kPairShift = kHasLow ? 4 : 0;                        // position of the pair within the element
@@ -46,13 +55,13 @@ struct TileOf {
   static constexpr bool kHasOffset = kBits == 2 || kBits == 4 || kBits == 5;      // an offset per scale
   static constexpr bool kHasCodes = kBits == kE2M1;
   // Midpoint: elements minus it are centred at zero. For codes: of the integers that LaneTile::Bytes returns.
-  static constexpr int kMiddle = kHasCodes ? 12 : kBits == 8 ? 0 : 1 << (kBits - 1);
+  static constexpr int kMiddle = kHasCodes ? 12 : kHasBytes ? 0 : 1 << (kBits - 1);
 
-  static constexpr int kPairs = kBits == 8 ? 1024 : kHasLow ? 512 : 0;
+  static constexpr int kPairs = kHasBytes ? 1024 : kHasLow ? 512 : 0;
   static constexpr int kSingles = kPairs + (kHasPair ? 256 : 0);
   static constexpr int kScales = kSingles + (kHasSingle ? 128 : 0);
-  static constexpr int kScaleBytes = kHasOffset ? 4 : 2;                  // a scale and its offset
-  static constexpr int kRowScales = kTileGroups * kHalves * kScaleBytes;  // bytes of scales per row
+  static constexpr int kScaleBytes = kHasOffset ? 4 : 2;                                      // a scale and its offset
+  static constexpr int kRowScales = kHasTileScale ? 0 : kTileGroups * kHalves * kScaleBytes;  // bytes per row
   static constexpr int kBytes = kScales + kTileRows * kRowScales;
 };
 
@@ -76,6 +85,8 @@ RINGSIDE_HOST_DEVICE constexpr int BitsOf(DType block_type) {
       return 6;
     case DType::kBlockQuantE2M1:
       return kE2M1;
+    case DType::kBlockQuantE4M3:
+      return kE4M3;
     default:
       return 8;
   }
@@ -97,6 +108,8 @@ RINGSIDE_HOST_DEVICE auto WithBits(int bits, const Body& body) {
       return body(std::integral_constant<int, 6>());
     case kE2M1:
       return body(std::integral_constant<int, kE2M1>());
+    case kE4M3:
+      return body(std::integral_constant<int, kE4M3>());
     default:
       return body(std::integral_constant<int, 8>());
   }
@@ -137,6 +150,24 @@ RINGSIDE_HOST_DEVICE constexpr int64_t TileNumber(int64_t row, int64_t chunk, in
 }
 inline int64_t PanelBytes(DType block_type, int64_t cols) {
   return TilesAcross(cols) * kPanelTiles * TileBytes(block_type);
+}
+
+// ---- scales of E4M3 tiles
+
+constexpr int kTileScaleFloats = 4;  // per 8 rows and K tile: two scales, two ratios
+constexpr int kRatio = 2;            // index of the ratios
+constexpr float kMinTileScale = 0x1p-40f, kMaxTileScale = 0x1p40f;
+/// Floats between the scales of 8 rows and of the next 8.
+RINGSIDE_HOST_DEVICE constexpr int64_t TileScaleStride(int64_t cols) {
+  return (TilesAcross(cols) + 1) / 2 * kTileScaleFloats;
+}
+/// Index of the scale of the tile that holds row `row` and K tile half `chunk`; the ratio is kRatio further.
+RINGSIDE_HOST_DEVICE constexpr int64_t TileScaleAt(int64_t row, int64_t chunk, int64_t cols) {
+  return row / kTileRows * TileScaleStride(cols) + chunk / 2 * kTileScaleFloats + chunk % 2;
+}
+/// Floats in Weight::scales per panel: units of rows, or scales of tiles.
+inline int64_t PanelScales(DType block_type, int64_t cols) {
+  return block_type == DType::kBlockQuantE4M3 ? kPanelTiles * TileScaleStride(cols) : kPanelRows;
 }
 
 }  // namespace ringside::cuda

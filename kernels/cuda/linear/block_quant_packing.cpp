@@ -1,5 +1,7 @@
 #include "kernels/cuda/linear/block_quant_packing.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -164,17 +166,19 @@ int LowBit(const Place& at) {
 /// Words of a lane's group: `bytes` has two halves with two groups each, and four words per lane, two per group.
 uint8_t* WordsOfBytes(uint8_t* tile, int g, int lane) { return tile + g / 2 * 512 + lane * 16 + g % 2 * 8; }
 
+/// `type`: kI8 or kF8E4M3.
+void PackBytes(DType type, const uint8_t (&q)[32], int row, int g, uint8_t* tile) {
+  for (int h = 0; h < 2; ++h) {
+    uint8_t placed[kW8Group];
+    PackW8Row(type, {q + h * kW8Group, kW8Group}, placed);
+    for (int j = 0; j < 4; ++j) std::memcpy(WordsOfBytes(tile, g, row * 4 + j) + h * 4, placed + j * 4, 4);
+  }
+}
+
 template <int kBits>
 void PackIntegers(const Group& group, int row, int g, uint8_t* tile) {
   using Tile = TileOf<kBits>;
-  if (kBits == 8) {
-    for (int h = 0; h < 2; ++h) {
-      uint8_t placed[kW8Group];
-      PackW8Row(DType::kI8, {group.q + h * kW8Group, kW8Group}, placed);
-      for (int j = 0; j < 4; ++j) std::memcpy(WordsOfBytes(tile, g, row * 4 + j) + h * 4, placed + j * 4, 4);
-    }
-    return;
-  }
+  if (kBits == 8) return PackBytes(DType::kI8, group.q, row, g, tile);
   for (int i = 0; i < 32; ++i) {
     const Place at = PlaceOf(i);
     const int lane = row * 4 + at.lane, second = at.second * 16;
@@ -203,17 +207,18 @@ void PackScales(const Group& group, float unit, int tile_row, int g, uint8_t* ti
   }
 }
 
-/// Input i of group g of a tile row, in the row's units.
+/// Input i of group g of a tile row, in units of the row, or of the tile's scale.
 template <int kBits>
 float ElementOf(const uint8_t* tile, int tile_row, int g, int i) {
   using Tile = TileOf<kBits>;
   const Place at = PlaceOf(i);
   const int lane = tile_row * 4 + at.lane, second = at.second * 16;
+  const uint8_t* word = tile + g / 2 * 512 + lane * 16 + g % 2 * 8 + i / 16 * 4;  // of bytes
+  const int byte = W8Position(i % 16) % 4;
+  if (kBits == kE4M3) return E4M3ToFloat(word[byte]);
   const uint8_t* of_scale = tile + ScaleAt<kBits>(tile_row, g, i / 16 % Tile::kHalves);
   const float scale = HalfToFloat(Get(of_scale));
   if (kBits == 8) {
-    const uint8_t* word = tile + g / 2 * 512 + lane * 16 + g % 2 * 8 + i / 16 * 4;
-    const int byte = W8Position(i % 16) % 4;
     const auto magnitude = static_cast<float>(word[byte] & 0x7f);
     return scale * ((word[byte ^ 1] & 0x80) != 0 ? -magnitude : magnitude);
   }
@@ -230,6 +235,47 @@ float ElementOf(const uint8_t* tile, int tile_row, int g, int i) {
   return scale * static_cast<float>(q) + HalfToFloat(Get(of_scale + 2));
 }
 
+/// Packs a tile of E4M3 values; missing rows and inputs remain zero. Returns its scale in *scale.
+Status PackE4M3Tile(const HostTensor& host, int64_t first_row, int64_t chunk, uint8_t* tile, float* scale) {
+  const int64_t rows = std::min<int64_t>(kTileRows, host.rows - first_row),
+                groups = std::min<int64_t>(kTileGroups, host.cols / 32 - chunk * kTileGroups);
+  const auto row_bytes = static_cast<size_t>(StorageBytes(host.dtype, host.cols));
+  for (int64_t r = 0; r < rows; ++r) {
+    const auto* row =
+        reinterpret_cast<const uint8_t*>(host.bytes.data()) + static_cast<size_t>(first_row + r) * row_bytes;
+    for (int64_t g = 0; g < groups; ++g) {
+      FileBlock block{};
+      ReadFileBlock(host.dtype, row, chunk * kTileGroups + g, &block);
+      if (!HasFiniteScales(host.dtype, block)) return Corruption("a weight contains a non-finite value");
+      if (r == 0 && g == 0) *scale = FloatScale(block);
+      if (FloatScale(block) != *scale) return InvalidArgument("E4M3 values of a tile have different scales");
+      PackBytes(DType::kF8E4M3, block.q, static_cast<int>(r), static_cast<int>(g), tile);
+    }
+  }
+  if (*scale == 0) {
+    *scale = 1;
+    std::fill_n(tile, TileOf<kE4M3>::kBytes, uint8_t{0});
+  }
+  const float magnitude = std::fabs(*scale);
+  if (magnitude >= kMinTileScale && magnitude <= kMaxTileScale) return Status::Ok();
+  return InvalidArgument(
+      fmt::format("the scale {} of an E4M3 tile is not within {} ... {}", *scale, kMinTileScale, kMaxTileScale));
+}
+
+Status PackE4M3Panel(const HostTensor& host, int64_t panel, uint8_t* tiles, float* scales) {
+  for (int64_t first = 0; first < kPanelRows && panel * kPanelRows + first < host.rows; first += kTileRows) {
+    float previous = 0;
+    for (int64_t chunk = 0; chunk < TilesAcross(host.cols); ++chunk) {
+      float* scale = scales + TileScaleAt(first, chunk, host.cols);
+      uint8_t* tile = tiles + TileNumber(first, chunk, 0) * TileOf<kE4M3>::kBytes;
+      RETURN_IF_ERROR(PackE4M3Tile(host, panel * kPanelRows + first, chunk, tile, scale));
+      scale[kRatio] = chunk == 0 ? 1 : previous / *scale;
+      previous = *scale;
+    }
+  }
+  return Status::Ok();
+}
+
 /// The power of two that keeps the row's largest number below 2^8 units. For E2M1 codes a largest number that is a
 /// power of two becomes 1 unit, because kernels multiply it by the largest power of two in T (kOfCodes).
 float UnitOf(float largest, int bits) {
@@ -243,14 +289,15 @@ float UnitOf(float largest, int bits) {
 std::optional<DType> BlockQuantTypeOf(DType file) {
   static constexpr struct {
     DType form, device;
-  } kTypes[] = {{DType::kQ2_K, DType::kBlockQuant2},        {DType::kQ3_K, DType::kBlockQuant3},
-                {DType::kQ4_0, DType::kBlockQuant4},        {DType::kQ4_1, DType::kBlockQuant4},
-                {DType::kQ4_K, DType::kBlockQuant4},        {DType::kQ4_Z, DType::kBlockQuant4},
-                {DType::kQ5_0, DType::kBlockQuant5},        {DType::kQ5_1, DType::kBlockQuant5},
-                {DType::kQ5_K, DType::kBlockQuant5},        {DType::kQ6_K, DType::kBlockQuant6},
-                {DType::kScaledNVFP4, DType::kBlockQuant6}, {DType::kQ8_0, DType::kBlockQuant8},
-                {DType::kIQ4_NL, DType::kBlockQuant8},      {DType::kIQ4_XS, DType::kBlockQuant8},
-                {DType::kScaledI8, DType::kBlockQuant8},    {DType::kMXFP4, DType::kBlockQuantE2M1}};
+  } kTypes[] = {{DType::kQ2_K, DType::kBlockQuant2},         {DType::kQ3_K, DType::kBlockQuant3},
+                {DType::kQ4_0, DType::kBlockQuant4},         {DType::kQ4_1, DType::kBlockQuant4},
+                {DType::kQ4_K, DType::kBlockQuant4},         {DType::kQ4_Z, DType::kBlockQuant4},
+                {DType::kQ5_0, DType::kBlockQuant5},         {DType::kQ5_1, DType::kBlockQuant5},
+                {DType::kQ5_K, DType::kBlockQuant5},         {DType::kQ6_K, DType::kBlockQuant6},
+                {DType::kScaledNVFP4, DType::kBlockQuant6},  {DType::kQ8_0, DType::kBlockQuant8},
+                {DType::kIQ4_NL, DType::kBlockQuant8},       {DType::kIQ4_XS, DType::kBlockQuant8},
+                {DType::kScaledI8, DType::kBlockQuant8},     {DType::kMXFP4, DType::kBlockQuantE2M1},
+                {DType::kScaledE4M3, DType::kBlockQuantE4M3}};
   const DType form = Traits(file).form;
   const auto* found = std::ranges::find_if(kTypes, [&](const auto& row) { return row.form == form; });
   if (found != std::end(kTypes)) return found->device;
@@ -258,8 +305,10 @@ std::optional<DType> BlockQuantTypeOf(DType file) {
   return codes == nullptr ? std::nullopt : std::optional(BlockQuantTypeOfCodes(*codes));
 }
 
-Status PackPanel(const HostTensor& host, int64_t panel, uint8_t* tiles, float* units) {
+Status PackPanel(const HostTensor& host, int64_t panel, uint8_t* tiles, float* scales) {
   const std::optional<DType> of_blocks = BlockQuantTypeOf(host.dtype);
+  if (of_blocks == DType::kBlockQuantE4M3) return PackE4M3Panel(host, panel, tiles, scales);
+  float* const units = scales;
   const bool has_blocks = of_blocks.has_value();
   const DType block_type = of_blocks.value_or(DType::kBlockQuant8);
   const int bits = BitsOf(block_type);
@@ -295,12 +344,13 @@ Status PackPanel(const HostTensor& host, int64_t panel, uint8_t* tiles, float* u
   return Status::Ok();
 }
 
-float BlockQuantValue(DType block_type, const uint8_t* tiles, const float* units, int64_t cols, int64_t row,
+float BlockQuantValue(DType block_type, const uint8_t* tiles, const float* scales, int64_t cols, int64_t row,
                       int64_t col) {
   const int g = static_cast<int>(col % kTileInputs / 32), i = static_cast<int>(col % 32);
   const int tile_row = static_cast<int>(row % kTileRows);
   const uint8_t* tile = tiles + TileNumber(row, col / kTileInputs, TilesAcross(cols)) * TileBytes(block_type);
-  return units[row] * WithBits(block_type, [&](auto bits) { return ElementOf<bits()>(tile, tile_row, g, i); });
+  const float by = scales[block_type == DType::kBlockQuantE4M3 ? TileScaleAt(row, col / kTileInputs, cols) : row];
+  return by * WithBits(block_type, [&](auto bits) { return ElementOf<bits()>(tile, tile_row, g, i); });
 }
 
 }  // namespace ringside::cuda

@@ -24,6 +24,12 @@ constexpr bool kIsBlockQuant = false;
 template <int kBits>
 constexpr bool kIsBlockQuant<BlockQuant<kBits>> = true;
 
+/// Whether sums over the inputs are multiplied by a scale or unit of their output.
+template <class W>
+constexpr bool kHasRowScales = sizeof(W) == 1;
+template <>
+constexpr bool kHasRowScales<BlockQuant<kE4M3>> = false;
+
 /// The power of two whose low mantissa bits hold an integer, and a pair of these.
 template <class T>
 constexpr float kBase = 128;
@@ -84,6 +90,9 @@ __device__ __forceinline__ uint32_t PairOfCodes(uint32_t word, int i, T) {
   return MaskedOr(two << (kExponent - CodeShift(i % 2)), (7u << kExponent) * 0x00010001u,
                   (two << (12 - CodeShift(i % 2))) & 0x80008000u);
 }
+/// Type tag of the elements of byte tiles (w8_weights.cuh).
+template <int kBits>
+using ByteType = std::conditional_t<kBits == kE4M3, E4M3, Int8>;
 template <class T, int kBits>
 constexpr float kOfCodes = 1;
 template <>
@@ -116,14 +125,14 @@ template <int kBits>
 struct LaneTile {
   using Tile = TileOf<kBits>;
   static constexpr float kMiddle = Tile::kMiddle;
-  uint32_t low[kBits == 8 ? 8 : 4];  // or bytes
+  uint32_t low[Tile::kHasBytes ? 8 : 4];  // or bytes
   uint32_t pairs[2], singles;
-  uint32_t scales[Tile::kRowScales / 4];
+  uint32_t scales[Tile::kHasTileScale ? 1 : Tile::kRowScales / 4];  // the scale of an E4M3 tile is loaded by the caller
   CodeTable<kBits> table;
 
   __device__ __forceinline__ void Load(const unsigned char* tile, int lane) {
     if constexpr (kBits >= 4) LoadFloat4(low, tile + lane * 16);
-    if constexpr (kBits == 8) LoadFloat4(low + 4, tile + 512 + lane * 16);
+    if constexpr (Tile::kHasBytes) LoadFloat4(low + 4, tile + 512 + lane * 16);
     if constexpr (Tile::kHasPair) LoadTwo(pairs, tile + Tile::kPairs + lane * 8);
     if constexpr (Tile::kHasSingle) singles = *reinterpret_cast<const uint32_t*>(tile + Tile::kSingles + lane * 4);
     const unsigned char* own = tile + Tile::kScales + lane / 4 * Tile::kRowScales;
@@ -134,14 +143,15 @@ struct LaneTile {
       for (int i = 0; i < Tile::kRowScales; i += 16) LoadFloat4(scales + i / 4, own + i);
     }
   }
+  __device__ __forceinline__ void SetTileScale(float scale) { scales[0] = __float_as_uint(scale); }
 
   /// Inputs 8 i + 2 j and 8 i + 2 j + 1 of group g, j = lane % 4, as T. Their value is Scale().scale times that, plus
   /// Scale().offset.
   template <class T>
   __device__ __forceinline__ uint32_t Pair(int g, int i) const {
-    if constexpr (kBits == 8) {
+    if constexpr (Tile::kHasBytes) {
       const uint32_t word = low[g * 2 + i / 2];
-      return i % 2 == 0 ? LowPair(word, Int8(), T()) : HighPair(word, Int8(), T());
+      return i % 2 == 0 ? LowPair(word, ByteType<kBits>(), T()) : HighPair(word, ByteType<kBits>(), T());
     } else {
       if constexpr (Tile::kHasCodes) return PairOfCodes(low[g], i, T());
       return Elements<0x00010001u>(g, i, BasePair(T()));
@@ -150,7 +160,7 @@ struct LaneTile {
   /// The lane's four integers of half h of group g as bytes: inputs 16 h + 2 j, 16 h + 8 + 2 j and the input after
   /// each. For codes: their doubled values plus kMiddle. Not for 8-bit elements.
   __device__ __forceinline__ uint32_t Bytes(int g, int h) const {
-    static_assert(kBits != 8);
+    static_assert(!Tile::kHasBytes);
     if constexpr (Tile::kHasCodes) return table.Bytes(low[g], h);
     return Elements<0x01010101u>(g, 2 * h, 0);
   }
@@ -159,7 +169,7 @@ struct LaneTile {
   template <class T>
   __device__ __forceinline__ ScaleAndOffset Scale(int g, int half) const {
     const ScaleAndOffset own = Stored(g, half);
-    if constexpr (kBits == 8) return {own.scale * kConversionScale<T, Int8>, 0};
+    if constexpr (Tile::kHasBytes) return {own.scale * kConversionScale<T, ByteType<kBits>>, 0};
     if constexpr (Tile::kHasCodes) return {own.scale * kOfCodes<T, kBits>, 0};
     return {own.scale, Tile::kHasOffset ? fmaf(-kBase<T>, own.scale, own.offset) : -(kBase<T> + kMiddle) * own.scale};
   }
@@ -170,15 +180,17 @@ struct LaneTile {
   };
   template <class T>
   __device__ __forceinline__ InType<T> ScaleInType(int g, int half) const {
+    if constexpr (Tile::kHasTileScale) return {};
     const ScaleAndOffset own = Stored(g, half);
     if constexpr (!Tile::kHasOffset) return {PairOfValue<T>(own.scale * kOfCodes<T, kBits>), {}};
     return {PairOfValue<T>(own.scale), PairOfValue<T>(fmaf(kMiddle, own.scale, own.offset))};
   }
   /// The pair in the row's units, in T. The centred integer is exact; its product with the scale and the remaining
-  /// offset are each rounded to T.
+  /// offset are each rounded to T. Of E4M3 tiles: the exact values in units of the tile's scale.
   template <class T>
   __device__ __forceinline__ uint32_t Rounded(int g, int i, const InType<T>& by) const {
     const uint32_t bits = Pair<T>(g, i);
+    if constexpr (Tile::kHasTileScale) return bits;
     PairType<T> x = *reinterpret_cast<const PairType<T>*>(&bits);
     if constexpr (kBits == 8) {
       // Converts to integers; float16 needs two steps because a single factor would exceed its range.
@@ -216,6 +228,7 @@ struct LaneTile {
   }
   /// Stored scale and offset; the offset is 0 for types without one.
   __device__ __forceinline__ ScaleAndOffset Stored(int g, int half) const {
+    if constexpr (Tile::kHasTileScale) return {__uint_as_float(scales[0]), 0};
     const int n = g * Tile::kHalves + half % Tile::kHalves;
     if constexpr (Tile::kHasOffset) {
       const float2 two = HalvesOf(scales[n]);
@@ -241,13 +254,14 @@ struct LaneTile {
   }
 };
 
-/// One element of a weight with `cols` inputs, in its row's units.
+/// One element of a weight with `cols` inputs, in units of its row, or of its tile's scale.
 template <int kBits>
 __device__ float LoadBlockQuantOf(const unsigned char* tiles, int64_t row, int64_t c, int64_t cols) {
   const int g = static_cast<int>(c % kTileInputs / 32), i = static_cast<int>(c % 32), tile_row = row % kTileRows;
   const unsigned char* tile = tiles + TileNumber(row, c / kTileInputs, TilesAcross(cols)) * TileOf<kBits>::kBytes;
   LaneTile<kBits> lane;
   lane.Load(tile, tile_row * 4 + i % 8 / 2);
+  if constexpr (TileOf<kBits>::kHasTileScale) lane.SetTileScale(1);
   // The indices are known only at run time; the unrolled loop keeps the lane's data in registers.
   float value = 0;
 #pragma unroll
@@ -259,10 +273,13 @@ __device__ float LoadBlockQuantOf(const unsigned char* tiles, int64_t row, int64
   }
   return value;
 }
-__device__ __forceinline__ float LoadBlockQuant(const void* weight, DType dtype, int64_t row, int64_t c, int64_t cols) {
+/// As stored, with its unit or scale.
+__device__ __forceinline__ float LoadBlockQuant(const void* weight, DType dtype, const float* scales, int64_t row,
+                                                int64_t c, int64_t cols) {
   const auto* tiles = static_cast<const unsigned char*>(weight);
-  return WithBits(BitsOf(dtype),
-                  [&](auto bits) { return LoadBlockQuantOf<decltype(bits)::value>(tiles, row, c, cols); });
+  const float scale = scales[dtype == DType::kBlockQuantE4M3 ? TileScaleAt(row, c / kTileInputs, cols) : row];
+  return scale * WithBits(BitsOf(dtype),
+                          [&](auto bits) { return LoadBlockQuantOf<decltype(bits)::value>(tiles, row, c, cols); });
 }
 
 }  // namespace ringside::cuda

@@ -54,7 +54,13 @@ __device__ __forceinline__ const unsigned char* WeightTile(const GemmParams& a, 
   return static_cast<const unsigned char*>(a.weights[w]) + output / kPanelRows * a.row_elements +
          output % kPanelRows / kTileRows * W::Tile::kBytes;
 }
-/// The row scale of an output, for one-byte weights.
+/// The scales of the tiles of eight outputs from `output` on, for E4M3 tiles. REQUIRES: output < a.total.
+__device__ __forceinline__ const float* TileScales(const GemmParams& a, int output) {
+  int w = 0;
+  while (w + 1 < GemmArgs::kMaxWeights && output >= a.outputs[w]) output -= a.outputs[w++];
+  return a.scales[w] + TileScaleAt(output, 0, a.k);
+}
+/// The row scale of an output, for one-byte weights; or its unit, for block-quantized ones.
 __device__ __forceinline__ const float* ScalePointer(const GemmParams& a, int output) {
   int w = 0;
   while (w + 1 < GemmArgs::kMaxWeights && output >= a.outputs[w]) output -= a.outputs[w++];
@@ -63,7 +69,7 @@ __device__ __forceinline__ const float* ScalePointer(const GemmParams& a, int ou
 /// Applies the row scale of an output to a sum over the inputs.
 template <class T, class W>
 __device__ __forceinline__ float Scaled(const GemmParams& a, float sum, int output) {
-  if constexpr (sizeof(W) > 1) return sum;
+  if constexpr (!kHasRowScales<W>) return sum;
   return sum * kConversionScale<T, W> * *ScalePointer(a, output);
 }
 

@@ -49,10 +49,23 @@ constexpr int kGemvExtras = 3;
 constexpr size_t kZeroInputsBytes = 640;  // of ZeroInputs (integer_inputs.cuh)
 /// Upper bound of a block's static shared memory: barriers, norm sums, zeros. Kernels of two layers need it twice.
 constexpr size_t kGemvStaticBytes = 1152;
+/// Bytes of a K tile in a pipeline stage: two halves of two tiles each, then the scales of E4M3 tiles, padded because
+/// stages start at multiples of 128 bytes.
+template <int kBits>
+constexpr int kTilePairBytes = 2 * TileOf<kBits>::kBytes;
+template <int kBits>
+constexpr int kKTileScales = kKTileChunks* kTilePairBytes<kBits>;  // byte offset
+template <int kBits>
+constexpr int kKTileBytes = kKTileScales<kBits> + (TileOf<kBits>::kHasTileScale ? 128 : 0);
+inline int64_t KTileBytes(DType block_type) {
+  return WithBits(block_type, [](auto bits) -> int64_t { return kKTileBytes<decltype(bits)::value>; });
+}
 /// Whether weights are multiplied as integers; 8-bit weights are converted to 16-bit floats instead.
 template <int kBits>
-constexpr bool kTakesIntegers = kBits != 8;
-inline bool TakesIntegers(DType block_type) { return BitsOf(block_type) != 8; }
+constexpr bool kTakesIntegers = !TileOf<kBits>::kHasBytes;
+inline bool TakesIntegers(DType block_type) {
+  return WithBits(block_type, [](auto bits) { return kTakesIntegers<decltype(bits)::value>; });
+}
 /// Inputs per partial sum of x, which the offset of a scale group multiplies: the inputs that share a scale.
 template <int kBits>
 constexpr int kSumInputs = 32 / TileOf<kBits>::kHalves;

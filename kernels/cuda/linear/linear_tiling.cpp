@@ -20,7 +20,7 @@ int64_t GemvTilesOf(const LinearCase& of) { return DivideUp(of.results(), kNTile
 LinearTile DivideGemv(const LinearCase& of, int64_t max_blocks, size_t max_bytes) {
   const LinearLayer& layer = of.layer;
   const int64_t tiles = GemvTilesOf(of), blocks = std::min(tiles, max_blocks), own = DivideUp(tiles, blocks);
-  const int64_t ring = kWarps * kKTileChunks * 2 * TileBytes(layer.weights);
+  const int64_t ring = kWarps * KTileBytes(layer.weights);
   const int64_t results = std::min<int64_t>(own * layer.rows * kNTileRows / (of.gate_up() ? 2 : 1), kBlockThreads);
   const int64_t row_stride = GemvRowStride(layer.k, kKTileInputs),
                 integer_floats = WithBits(layer.weights, [&](auto bits) -> int64_t {

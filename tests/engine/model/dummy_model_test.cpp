@@ -60,6 +60,41 @@ TEST(DummyFamilies, AreTheSameOnTwoRanks) {
   }
 }
 
+// As the file would be: matrices in E4M3 with a scale per block, which a GPU keeps at 8 bits; tables and vectors not.
+TEST(DummyFamilies, AreInTheBlocksOfTheirConfig) {
+  const std::string folder = ::testing::TempDir() + "/dummy_blocks";
+  std::filesystem::create_directories(folder);
+  const std::string shape = R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_act": "silu",
+    "rms_norm_eps": 1e-5, "max_position_embeddings": 256, "hidden_size": 512, "intermediate_size": 768,
+    "num_hidden_layers": 2, "num_attention_heads": 8, "num_key_value_heads": 4, "vocab_size": 96)";
+  const auto config = [&](const std::string& more) { std::ofstream(folder + "/config.json") << shape << more << "}"; };
+  const std::string fp8 = R"(, "quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]})";
+  const auto logits = [](Model& model, DType type) {
+    OwnCache cache(model, {0, 64, Eviction::kToken}, 7, type);
+    return RunAll(model, cache.get(), ScatteredIds(20, 96), 7);
+  };
+  config("");
+  const Made plain(folder, 1);
+  config(fp8);
+  const Made blocks(folder, 1), shared(folder, 2);
+  ASSERT_TRUE(plain.model && blocks.model && shared.model) << blocks.status.ToString() << shared.status.ToString();
+  EXPECT_NE(blocks.model->fingerprint(), plain.model->fingerprint());
+  const double elements = 2.0 * (512 * (512 + 2 * 256 + 512) + 3 * 512 * 768);
+  EXPECT_NEAR(static_cast<double>(plain.model->weight_bytes() - blocks.model->weight_bytes()), elements * (4 - 9 / 8.0),
+              0.02 * elements);
+  const std::vector<float> want = logits(*blocks.model, DType::kF32);
+  EXPECT_LT(RelativeError(logits(*shared.model, DType::kF32), want), 1e-5);
+  const auto gpu = testing::MakeDevice("cuda_bf16");
+  if (gpu == nullptr) GTEST_SKIP() << "no GPU here";
+  auto there = Model::Load(folder, {{gpu.get()}}, 1, LoadFormat::kDummy);
+  config("");
+  auto plain_there = Model::Load(folder, {{gpu.get()}}, 1, LoadFormat::kDummy);
+  ASSERT_TRUE(there.ok() && plain_there.ok()) << there.status().ToString();
+  EXPECT_NEAR(static_cast<double>((*plain_there)->weight_bytes() - (*there)->weight_bytes()), elements,
+              0.02 * elements);
+  EXPECT_LT(NormError(logits(**there, DType::kBF16), want), 0.03);
+}
+
 TEST_P(DummyModel, IsTheSameForEveryNumberOfRanks) {
   const Made one(folder_, 1), two(folder_, 2);
   ASSERT_TRUE(one.model && two.model) << one.status.ToString() << two.status.ToString();

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <vector>
 
 #include "kernels/formats/file_formats.h"
@@ -13,7 +14,7 @@
 namespace ringside::testing {
 namespace {
 
-/// Calls check(value of the tiles, value of the file, unit of the row) for every element.
+/// Calls check(value of the tiles, value of the file, unit of the row or 0) for every element.
 template <class F>
 void ForAllValues(const RandomWeight& w, const F& check) {
   const PackedWeight packed = std::move(Pack(w.host()).value());
@@ -21,8 +22,9 @@ void ForAllValues(const RandomWeight& w, const F& check) {
   for (int64_t r = 0; r < w.rows; ++r) {
     ReadFileRow(w.host(), r, row.data());
     for (int64_t c = 0; c < w.cols; ++c) {
-      check(cuda::BlockQuantValue(packed.dtype, packed.tiles.data(), packed.units.data(), w.cols, r, c),
-            row[static_cast<size_t>(c)], packed.units[static_cast<size_t>(r)]);
+      check(cuda::BlockQuantValue(packed.dtype, packed.tiles.data(), packed.scales.data(), w.cols, r, c),
+            row[static_cast<size_t>(c)],
+            packed.dtype == DType::kBlockQuantE4M3 ? 0 : packed.scales[static_cast<size_t>(r)]);
     }
   }
 }
@@ -71,7 +73,7 @@ TEST(BlockQuantPacking, PlainValuesAreRoundedToBlockIntegers) {
     for (size_t i = block; i < block + 32; ++i) largest = std::max(largest, std::fabs(values[i]));
     for (size_t i = block; i < block + 32; ++i) {
       const auto r = static_cast<int64_t>(i) / kCols, c = static_cast<int64_t>(i) % kCols;
-      const float got = cuda::BlockQuantValue(packed.dtype, packed.tiles.data(), packed.units.data(), kCols, r, c);
+      const float got = cuda::BlockQuantValue(packed.dtype, packed.tiles.data(), packed.scales.data(), kCols, r, c);
       ASSERT_NEAR(got, values[i], largest * (0.5f / 127 + 0x1p-11f)) << r << "," << c;
     }
   }
@@ -87,7 +89,53 @@ TEST(BlockQuantPacking, TilesAddOnlyScalesToTheFileSize) {
   EXPECT_EQ(cuda::PanelBytes(DType::kBlockQuant6, 4096), 64 * 4096 * 7 / 8);
   EXPECT_EQ(cuda::PanelBytes(DType::kBlockQuantE2M1, 4096), 64 * 4096 * 9 / 16);
   EXPECT_EQ(cuda::PanelBytes(DType::kBlockQuant8, 4096), 64 * 4096 * 17 / 16);
+  EXPECT_EQ(cuda::PanelBytes(DType::kBlockQuantE4M3, 4096), 64 * 4096);
+  EXPECT_EQ(cuda::PanelScales(DType::kBlockQuantE4M3, 4096) * 4, 64 * 4096 / 128);
   EXPECT_FALSE(cuda::BlockQuantTypeOf(DType::kBF16));
+}
+
+/// E4M3 values of 1, with a scale for each 32 of them.
+std::vector<std::byte> E4M3Ones(std::span<const float> scales) {
+  std::vector<std::byte> out(scales.size() * 36, std::byte{0x38});
+  for (size_t i = 0; i < scales.size(); ++i) std::memcpy(&out[i * 36], &scales[i], sizeof(float));
+  return out;
+}
+Result<PackedWeight> PackE4M3(const std::vector<std::byte>& blocks, int64_t rows) {
+  return Pack({DType::kScaledE4M3, rows, std::ssize(blocks) / 36 / rows * 32, blocks});
+}
+
+TEST(BlockQuantPacking, E4M3TilesHaveOneScaleAndItsRatioToThePrevious) {
+  std::vector<float> scales(9, 0.5f);
+  std::fill_n(scales.begin() + 4, 4, 2.0f);
+  scales[8] = 0;
+  const PackedWeight packed = std::move(PackE4M3(E4M3Ones(scales), 1).value());
+  EXPECT_EQ(std::vector<float>(packed.scales.begin(), packed.scales.begin() + 5),
+            (std::vector<float>{0.5f, 2, 1, 0.25f, 1}))
+      << "a scale of 0 becomes 1";
+  EXPECT_EQ(packed.scales[6], 2) << "ratio";
+  for (int64_t c = 0; c < 288; ++c) {
+    EXPECT_EQ(cuda::BlockQuantValue(packed.dtype, packed.tiles.data(), packed.scales.data(), 288, 0, c),
+              scales[static_cast<size_t>(c / 32)]);
+  }
+}
+
+TEST(BlockQuantPacking, E4M3TilesWithSeveralOrExtremeScalesAreNotPacked) {
+  std::vector<float> scales(8 * 4, 0.5f);
+  EXPECT_TRUE(PackE4M3(E4M3Ones(scales), 8).ok());
+  scales[3] = 0.25f;  // among the inputs of a row
+  EXPECT_EQ(PackE4M3(E4M3Ones(scales), 8).status().code(), StatusCode::kInvalidArgument);
+  std::fill_n(scales.begin(), 4, 0.25f);  // among the rows of a tile
+  EXPECT_EQ(PackE4M3(E4M3Ones(scales), 8).status().code(), StatusCode::kInvalidArgument);
+  for (const float extreme : {0x1p-41f, 0x1p41f}) {
+    std::ranges::fill(scales, extreme);
+    EXPECT_EQ(PackE4M3(E4M3Ones(scales), 8).status().code(), StatusCode::kInvalidArgument) << extreme;
+  }
+  std::ranges::fill(scales, NAN);
+  EXPECT_EQ(PackE4M3(E4M3Ones(scales), 8).status().code(), StatusCode::kCorruption);
+  std::ranges::fill(scales, 0.5f);
+  std::vector<std::byte> blocks = E4M3Ones(scales);
+  blocks[100] = std::byte{0x7f};  // NaN
+  EXPECT_EQ(PackE4M3(blocks, 8).status().code(), StatusCode::kCorruption);
 }
 
 TEST(BlockQuantPacking, RefusesNonFiniteAndMisshapenValues) {

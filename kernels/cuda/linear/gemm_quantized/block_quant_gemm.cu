@@ -2,7 +2,8 @@
 // capability 9.0. Bound by reading W once, and from about 64 rows on by the tensor cores. A block has 256 outputs, the
 // left operand of WGMMAs, and up to 128 rows of x, the right one. A producer thread fills the pipeline stages: a
 // panel's tiles by one bulk copy, x as TMA boxes. The four consumer warp groups dequantize their weights to T in
-// registers, overlapped with the preceding WGMMAs; each weight is rounded once, as if it were stored in T. If there are
+// registers, overlapped with the preceding WGMMAs; each weight is rounded once, as if it were stored in T. E4M3 values
+// are not rounded: before each K tile the sums are converted from the previous tile's units to its own. If there are
 // too few output tiles for the device, the CTAs of a cluster split K. The number of rows affects a row's bits through
 // the choice of this kernel and the split-K factor.
 //

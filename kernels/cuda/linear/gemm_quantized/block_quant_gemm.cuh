@@ -179,6 +179,42 @@ struct BlockQuantGemm {
     }
   }
 
+  /// The scales of a warp's two tiles of E4M3, one float4 per K tile pair of chunks; loads of the next chunk's ratios
+  /// are in flight while one is multiplied. Empty for other types.
+  struct TileRatios {
+    const float* of[2] = {};  // scales of the first inputs
+    float next[2] = {1, 1};   // ratios of the next chunk
+
+    __device__ __forceinline__ TileRatios(const GemmParams& a, int output, int chunk) {
+      if constexpr (W::Tile::kHasTileScale) {
+#pragma unroll
+        for (int t = 0; t < 2; ++t) {  // tiles without outputs: any scales
+          of[t] = TileScales(a, min(output + t * kTileRows, a.total - 1));
+          next[t] = Load(t, chunk, kRatio);
+        }
+      }
+    }
+    __device__ __forceinline__ float Load(int t, int chunk, int which) const {
+      return of[t][chunk / 2 * kTileScaleFloats + chunk % 2 + which];
+    }
+    /// Converts sums to the units of `chunk`.
+    __device__ __forceinline__ void Rescale(float (&c)[kN / 2], int chunk, int last) {
+      const float by[2] = {next[0], next[1]};
+#pragma unroll
+      for (int t = 0; t < 2; ++t) next[t] = Load(t, min(chunk + 1, last), kRatio);
+      Multiply(c, by);
+    }
+    /// Converts sums from the units of `chunk` to values.
+    __device__ __forceinline__ void Finish(float (&c)[kN / 2], int chunk) const {
+      const float by[2] = {Load(0, chunk, 0), Load(1, chunk, 0)};
+      Multiply(c, by);
+    }
+    static __device__ __forceinline__ void Multiply(float (&c)[kN / 2], const float (&by)[2]) {
+#pragma unroll
+      for (int i = 0; i < kN / 2; ++i) c[i] *= by[i / 2 % 2];
+    }
+  };
+
   /// Main loop of a consumer warp group: accumulates its panel. If the first thread also copies, it refills the stage
   /// of the K tile before the previous one, which the other warp groups have already read or are about to release.
   __device__ __forceinline__ void Multiply(const CUtensorMap& x, float* sums, Ahead& ahead) const {
@@ -194,6 +230,7 @@ struct BlockQuantGemm {
     uint32_t left[2][8];
     LaneTile<kBits> first, second;
     first.table.Hold(), second.table = first.table;
+    TileRatios ratios(a, PanelOutput(group) + warp * 2 * kTileRows, first_chunk);
     int stage = 0, parity = 0, free_stage = 0, free_parity = 0;
     for (int chunk = first_chunk; chunk < end_chunk; ++chunk) {
       if (copies_too && chunk >= first_chunk + 2 && chunk - 2 + tiling.stages < end_chunk) {
@@ -207,6 +244,7 @@ struct BlockQuantGemm {
       const uint32_t first_box = __shfl_sync(0xffffffffu, BoxDescriptorLow(ring + stage * tiling.stage_bytes), 0);
       first.Load(tiles, lane);
       second.Load(tiles + W::Tile::kBytes, lane);
+      if constexpr (W::Tile::kHasTileScale) ratios.Rescale(c, chunk, end_chunk - 1);
 #pragma unroll
       for (int g = 0; g < kTileGroups; ++g) {
         uint32_t(&own)[8] = left[g % 2];
@@ -236,6 +274,7 @@ struct BlockQuantGemm {
       if (lane == 0) ArriveAt(empty + stage * 8);
       if (++stage == tiling.stages) stage = 0, parity ^= 1;
     }
+    if constexpr (W::Tile::kHasTileScale) ratios.Finish(c, end_chunk - 1);
     FetchAhead(ahead);
     SyncConsumers<kBlockQuantThreads>();  // all threads have read the stages
     StoreSums(c, sums);

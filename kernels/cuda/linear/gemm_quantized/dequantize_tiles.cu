@@ -33,7 +33,9 @@ __global__ void __launch_bounds__(kBlockThreads)
   if (eight * kTileRows < first + y.rows) {
     own.Load(tiles + TileNumber(eight * kTileRows, chunk, across) * TileOf<kBits>::kBytes, lane);
   }
-  const float unit = there ? units[first + row] : 0;
+  constexpr bool kHasTileScale = TileOf<kBits>::kHasTileScale;
+  const float unit = kHasTileScale ? 1 : there ? units[first + row] : 0;
+  if constexpr (kHasTileScale) own.SetTileScale(there ? units[TileScaleAt(first + row, chunk, y.cols)] : 0);
   GridDependencySync();  // the preceding kernel may still read y
 #pragma unroll
   for (int g = 0; g < kTileGroups; ++g) {

@@ -47,7 +47,7 @@ class GemvEpilogue {
   __device__ __forceinline__ GemvEpilogue(const GemmParams& a, float* shared, int results)
       : a_(a), shared_(shared + threadIdx.x), results_(results) {}
   __device__ __forceinline__ void PrefetchScales(const GemvResult<kGateUp>& place) const {
-    if (!place.there) return;
+    if (!place.there || !kHasRowScales<W>) return;
     CopyFloatAsync(shared_, ScalePointer(a_, place.output));
     if (kGateUp) CopyFloatAsync(shared_ + results_, ScalePointer(a_, a_.total / 2 + place.output));
   }
@@ -71,11 +71,13 @@ class GemvEpilogue {
       result.old = own && prefetches_old() ? shared_[2 * results_]
                                            : LoadElement(a_.y, a_.y_dtype, place.row * a_.y_stride + place.output);
     }
-    const float scale = own ? shared_[0] : *ScalePointer(a_, place.output);
+    const float scale = !kHasRowScales<W> ? 1.0f : own ? shared_[0] : *ScalePointer(a_, place.output);
     float up = 0;
     if constexpr (kGateUp) {
-      up = sum_of(kOutputs + place.at) * kConversionScale<T, W> *
-           (own ? shared_[results_] : *ScalePointer(a_, half + place.output));
+      const float up_scale = !kHasRowScales<W> ? 1.0f
+                             : own             ? shared_[results_]
+                                               : *ScalePointer(a_, half + place.output);
+      up = sum_of(kOutputs + place.at) * kConversionScale<T, W> * up_scale;
     }
     result.Store<T, kGateUp>(a_, sum_of(place.at) * kConversionScale<T, W> * scale, up);
   }

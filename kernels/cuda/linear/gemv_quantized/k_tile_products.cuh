@@ -21,7 +21,7 @@ struct LanePositions {
     low = ring + lane * 16;
     pairs = ring + Tile::kPairs + lane * 8;
     singles = ring + Tile::kSingles + lane * 4;
-    scales = ring + Tile::kScales + lane / 4 * Tile::kRowScales;
+    scales = ring + (Tile::kHasTileScale ? kKTileScales<kBits> : Tile::kScales + lane / 4 * Tile::kRowScales);
     if constexpr (kBits >= 4) asm volatile("" : "+r"(low));
     if constexpr (Tile::kHasPair) asm volatile("" : "+r"(pairs));
     if constexpr (Tile::kHasSingle) asm volatile("" : "+r"(singles));
@@ -31,26 +31,30 @@ struct LanePositions {
   /// Loads the integers.
   __device__ __forceinline__ void Load(LaneTile<kBits>* tile, uint32_t at) const {
     if constexpr (kBits >= 4) LoadSharedVec4(tile->low, low + at);
-    if constexpr (kBits == 8) LoadSharedVec4(tile->low + 4, low + at + 512);
+    if constexpr (Tile::kHasBytes) LoadSharedVec4(tile->low + 4, low + at + 512);
     if constexpr (Tile::kHasPair) LoadSharedVec2(tile->pairs, pairs + at);
     if constexpr (Tile::kHasSingle) tile->singles = LoadSharedWord(singles + at);
   }
-  /// Loads all scales of the lane's row.
-  __device__ __forceinline__ void LoadScales(LaneTile<kBits>* tile, uint32_t at) const {
-    if constexpr (Tile::kRowScales == 8) {
-      LoadSharedVec2(tile->scales, scales + at);
+  /// Loads tile t of half `chunk` of the K tile at byte offset `at`, with all scales of the lane's row.
+  __device__ __forceinline__ void LoadWithScales(LaneTile<kBits>* tile, uint32_t at, int chunk, int t) const {
+    const uint32_t own = at + chunk * kTilePairBytes<kBits> + t * Tile::kBytes;
+    Load(tile, own);
+    if constexpr (Tile::kHasTileScale) {
+      constexpr int kFloat = static_cast<int>(sizeof(float));
+      tile->scales[0] = LoadSharedWord(scales + at + (t * kTileScaleFloats + chunk) * kFloat);
+    } else if constexpr (Tile::kRowScales == 8) {
+      LoadSharedVec2(tile->scales, scales + own);
     } else {
 #pragma unroll
-      for (int i = 0; i < Tile::kRowScales; i += 16) LoadSharedVec4(tile->scales + i / 4, scales + at + i);
+      for (int i = 0; i < Tile::kRowScales; i += 16) LoadSharedVec4(tile->scales + i / 4, scales + own + i);
     }
   }
 };
 
 /// A warp's accumulators of two tiles of 8-bit weights times up to 4 rows of x. W is the left operand; x is repeated to
 /// fill 8 columns. Two independent accumulation chains.
-template <class T>
+template <class T, int kBits>
 struct ByteSums {
-  using W = BlockQuant<8>;
   float c[2][4] = {};
 
   /// A lane's address of x for LoadMatrices.
@@ -64,16 +68,12 @@ struct ByteSums {
   };
 
   /// Accumulates the n-th K tile, whose weights are at byte offset `tiles` from the first stage.
-  __device__ __forceinline__ void Add(int n, const Places& own, const LanePositions<8>& places, uint32_t tiles) {
+  __device__ __forceinline__ void Add(int n, const Places& own, const LanePositions<kBits>& places, uint32_t tiles) {
 #pragma unroll
     for (int chunk = 0; chunk < kKTileChunks; ++chunk) {
-      LaneTile<8> both[2];
+      LaneTile<kBits> both[2];
 #pragma unroll
-      for (int t = 0; t < 2; ++t) {
-        const uint32_t tile = tiles + chunk * kTilePairBytes<8> + t * W::Tile::kBytes;
-        places.Load(&both[t], tile);
-        places.LoadScales(&both[t], tile);
-      }
+      for (int t = 0; t < 2; ++t) places.LoadWithScales(&both[t], tiles, chunk, t);
       AddChunk(both[0], both[1], own.x + (n * kKTileInputs + chunk * kTileInputs) * static_cast<int>(sizeof(T)));
     }
   }
@@ -87,7 +87,8 @@ struct ByteSums {
   }
 
  private:
-  __device__ __forceinline__ void AddChunk(const LaneTile<8>& first, const LaneTile<8>& second, uint32_t x_address) {
+  __device__ __forceinline__ void AddChunk(const LaneTile<kBits>& first, const LaneTile<kBits>& second,
+                                           uint32_t x_address) {
 #pragma unroll
     for (int g = 0; g < kTileGroups; ++g) {
       uint32_t x[4];
@@ -251,6 +252,6 @@ struct IntegerSums {
 };
 
 template <class T, int kBits, int kRows>
-using SumsOf = std::conditional_t<kTakesIntegers<kBits>, IntegerSums<kBits, kRows>, ByteSums<T>>;
+using SumsOf = std::conditional_t<kTakesIntegers<kBits>, IntegerSums<kBits, kRows>, ByteSums<T, kBits>>;
 
 }  // namespace ringside::cuda

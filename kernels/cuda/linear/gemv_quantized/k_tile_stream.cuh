@@ -6,10 +6,6 @@
 
 namespace ringside::cuda {
 
-template <int kBits>
-constexpr int kTilePairBytes = 2 * TileOf<kBits>::kBytes;  // bytes
-template <int kBits>
-constexpr int kKTileBytes = kKTileChunks* kTilePairBytes<kBits>;
 template <bool kGateUp>
 constexpr int kNTileOutputs = kNTileRows / (kGateUp ? 2 : 1);
 
@@ -49,6 +45,12 @@ constexpr bool kBulkCopies = true;
 constexpr bool kBulkCopies = false;
 #endif
 
+/// The first two tiles of a K tile in device memory, and for E4M3 the scales of these and of the other two.
+struct KTileSource {
+  const unsigned char* tiles[2];
+  const float* scales[2];
+};
+
 /// A warp's pipeline stages in shared memory. K tiles are fetched as far ahead as there are stages, by bulk copies
 /// where available, otherwise by 16-byte copies.
 template <int kBits>
@@ -69,9 +71,9 @@ class KTilePipeline {
       __syncwarp();
     }
   }
-  /// Starts the copies of a K tile into the next stage; its first two tiles are at `from`. If it is not whole (the
-  /// inputs end in its middle), the first half is copied again instead of the second.
-  __device__ __forceinline__ void Copy(const unsigned char* const (&from)[2], bool whole) const {
+  /// Starts the copies of a K tile into the next stage. If it is not whole (the inputs end in its middle), the first
+  /// half is copied again instead of the second.
+  __device__ __forceinline__ void Copy(const KTileSource& from, bool whole) const {
     if constexpr (kBulkCopies) {
       CopyTiles(from, whole);
     } else {
@@ -99,29 +101,43 @@ class KTilePipeline {
 
  private:
   static constexpr int kTileBytes = TileOf<kBits>::kBytes, kTiles = 2 * kKTileChunks;
+  static constexpr int kScaleBytes =
+      TileOf<kBits>::kHasTileScale ? kTileScaleFloats * static_cast<int>(sizeof(float)) : 0;  // per two tiles
   static constexpr int kLanes = 16, kTilePieces = kTileBytes / 16;  // 16-byte chunks of a tile, one per lane and copy
 
   static __device__ __forceinline__ int Lane() { return static_cast<int>(threadIdx.x) % 32; }
 
   /// Executed by one elected lane. With `elect` the compiler knows that it is alone and does not loop over the lanes'
   /// addresses.
-  __device__ __forceinline__ void CopyTiles(const unsigned char* const (&from)[2], bool whole) const {
+  __device__ __forceinline__ void CopyTiles(const KTileSource& from, bool whole) const {
     if (!ElectOne()) return;
     const uint32_t barrier = barriers_ + fetch_stage_ * 8, to = ring_ + fetch_stage_ * kKTileBytes<kBits>;
-    ArriveExpectTx(barrier, kKTileBytes<kBits>);
+    ArriveExpectTx(barrier, kKTileScales<kBits> + 2 * kScaleBytes);
 #pragma unroll
     for (int i = 0; i < kTiles; ++i) {
-      CopyRun(to + i * kTileBytes, from[i % 2] + (whole ? i / 2 * kChunkBytes : 0), kTileBytes, barrier, kReadOnce);
+      CopyRun(to + i * kTileBytes, from.tiles[i % 2] + (whole ? i / 2 * kChunkBytes : 0), kTileBytes, barrier,
+              kReadOnce);
+    }
+    if constexpr (kScaleBytes > 0) {
+#pragma unroll
+      for (int t = 0; t < 2; ++t) {
+        CopyRun(to + kKTileScales<kBits> + t * kScaleBytes, from.scales[t], kScaleBytes, barrier, kReadOnce);
+      }
     }
   }
-  __device__ __forceinline__ void CopyChunks(const unsigned char* const (&from)[2], bool whole) const {
+  __device__ __forceinline__ void CopyChunks(const KTileSource& from, bool whole) const {
     const int half = Lane() / kLanes;
-    const uint32_t to = ring_ + fetch_stage_ * kKTileBytes<kBits> + half * kTileBytes;
+    const uint32_t stage = ring_ + fetch_stage_ * kKTileBytes<kBits>, to = stage + half * kTileBytes;
 #pragma unroll
     for (int chunk = 0; chunk < kKTileChunks; ++chunk) {
-      const unsigned char* piece = (half == 0 ? from[0] : from[1]) + (whole ? chunk * kChunkBytes : 0);
+      const unsigned char* piece = (half == 0 ? from.tiles[0] : from.tiles[1]) + (whole ? chunk * kChunkBytes : 0);
       for (int i = Lane() % kLanes; i < kTilePieces; i += kLanes) {
         CopyAsync(to + chunk * kTilePairBytes<kBits> + i * 16, piece + i * 16);
+      }
+    }
+    if constexpr (kScaleBytes > 0) {
+      if (Lane() % kLanes == 0) {
+        CopyAsync(stage + kKTileScales<kBits> + half * kScaleBytes, half == 0 ? from.scales[0] : from.scales[1]);
       }
     }
   }
@@ -159,7 +175,8 @@ class KTileStream {
   __device__ __forceinline__ void Fetch() {
     if (left_ > 0) {
       ring_.Copy(from_, (k_tile_ * kKTileChunks + 1) * kTileInputs < a_.k);
-      for (const unsigned char*& from : from_) from += kKTileChunks * Ring::kChunkBytes;
+      for (const unsigned char*& from : from_.tiles) from += kKTileChunks * Ring::kChunkBytes;
+      for (const float*& from : from_.scales) from += kTileScaleFloats;
       --left_;
       if (++k_tile_ == runs_.k_tiles) {
         k_tile_ = 0, ++place_;
@@ -177,16 +194,23 @@ class KTileStream {
 
   __device__ __forceinline__ void FindTile() {
     const int first = runs_.Tile(place_) * kNTileOutputs<kGateUp>;
-    from_[0] = WeightTile<W>(a_, first), from_[1] = WeightTile<W>(a_, first + (kGateUp ? a_.total / 2 : kTileRows));
-    if (from_[1] == nullptr) from_[1] = from_[0];  // results of missing outputs are discarded
-    for (const unsigned char*& from : from_) from += k_tile_ * kKTileChunks * static_cast<int64_t>(Ring::kChunkBytes);
+    int second = first + (kGateUp ? a_.total / 2 : kTileRows);
+    if (second >= a_.total) second = first;  // results of missing outputs are discarded
+    from_.tiles[0] = WeightTile<W>(a_, first), from_.tiles[1] = WeightTile<W>(a_, second);
+    for (const unsigned char*& from : from_.tiles) {
+      from += k_tile_ * kKTileChunks * static_cast<int64_t>(Ring::kChunkBytes);
+    }
+    if constexpr (W::Tile::kHasTileScale) {
+      from_.scales[0] = TileScales(a_, first) + k_tile_ * kTileScaleFloats;
+      from_.scales[1] = TileScales(a_, second) + k_tile_ * kTileScaleFloats;
+    }
   }
 
   const GemmParams& a_;
   const KTileRuns& runs_;
   Ring ring_;
   int left_, place_, k_tile_;
-  const unsigned char* from_[2] = {};  // the next K tile's first two tiles
+  KTileSource from_ = {};  // the next K tile
 };
 
 }  // namespace ringside::cuda
