@@ -59,7 +59,7 @@ class RunStream {
   /// Starts the copies of the next K tile, or does nothing past the last.
   __device__ __forceinline__ void Fetch() {
     if (left_ > 0) {
-      ring_.Copy(from_, (k_tile_ * kKTileChunks + 1) * kTileInputs < inputs_);
+      ring_.Copy({{from_[0], from_[1]}, {}}, (k_tile_ * kKTileChunks + 1) * kTileInputs < inputs_);
       for (const unsigned char*& from : from_) from += kKTileChunks * KTilePipeline<kBits>::kChunkBytes;
       --left_;
       if (++k_tile_ == runs_.k_tiles) {
