@@ -12,10 +12,10 @@
 namespace ringside::testing {
 namespace {
 
-constexpr int64_t kHeads = 4, kLength = 5600, kChunk = 800, kLast = 3;
-
 class LongAttention : public DeviceTest, public ::testing::WithParamInterface<std::string> {
  protected:
+  static constexpr int64_t kHeads = 4, kLength = 5600, kChunk = 800, kLast = 3;
+
   void SetUp() override { Use(GetParam()); }
   static int64_t width(int64_t d) { return (kHeads + 2) * d; }
 

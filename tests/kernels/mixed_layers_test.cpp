@@ -13,7 +13,7 @@
 namespace ringside::testing {
 namespace {
 
-struct Matrix {
+struct TypedMatrix {
   DType type;
   int64_t outputs;
 };
@@ -23,12 +23,12 @@ class MixedLayers : public DeviceTest, public ::testing::WithParamInterface<std:
   void SetUp() override { Use(GetParam()); }
 
   /// A norm and a layer of these matrices, three times: the third run is a graph replay, if the device has graphs.
-  void ExpectRight(const std::vector<Matrix>& matrices, int64_t rows, int64_t cols) {
+  void ExpectRight(const std::vector<TypedMatrix>& matrices, int64_t rows, int64_t cols) {
     SCOPED_TRACE(fmt::format("{} rows of {}, {} matrices", rows, cols, matrices.size()));
     std::vector<RandomWeight> random;
     std::vector<Weight> loaded;
     int64_t outputs = 0;
-    for (const Matrix& matrix : matrices) {
+    for (const TypedMatrix& matrix : matrices) {
       const auto seed = static_cast<uint32_t>(60 + random.size());
       random.push_back(GetParam() == "cpu" ? MakeRandomWeight(matrix.type, matrix.outputs, cols, seed)
                                            : MakeBlockQuant(matrix.type, matrix.outputs, cols, seed));

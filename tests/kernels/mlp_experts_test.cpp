@@ -15,17 +15,16 @@
 namespace ringside::testing {
 namespace {
 
-constexpr int64_t kHidden = 512, kInner = 256, kExperts = 6, kUsed = 2;
-
 /// A matrix of one type, and its weight on the device.
-struct Matrix {
+struct LoadedMatrix {
   RandomWeight values;
   Weight weight;
 };
 
 /// Gate and up, and down.
-struct Mlp {
-  Matrix gate, up, out;
+struct LoadedMlp {
+  static constexpr int64_t kHidden = 512, kInner = 256;
+  LoadedMatrix gate, up, out;
 
   std::vector<double> Of(const std::vector<float>& x) const {
     std::vector<double> mid(kInner), y(kHidden, 0.0);
@@ -44,23 +43,25 @@ struct Mlp {
 
 class MlpNextToExperts : public DeviceTest, public ::testing::WithParamInterface<std::string> {
  protected:
+  static constexpr int64_t kHidden = LoadedMlp::kHidden, kInner = LoadedMlp::kInner, kExperts = 6, kUsed = 2;
+
   void SetUp() override { Use(GetParam()); }
 
-  Matrix Load(DType type, int64_t rows, int64_t cols, uint32_t seed) {
-    Matrix out{GetParam() == "cpu" ? MakeRandomWeight(type, rows, cols, seed) : MakeBlockQuant(type, rows, cols, seed),
-               {}};
+  LoadedMatrix Load(DType type, int64_t rows, int64_t cols, uint32_t seed) {
+    LoadedMatrix out{
+        GetParam() == "cpu" ? MakeRandomWeight(type, rows, cols, seed) : MakeBlockQuant(type, rows, cols, seed), {}};
     out.weight = std::move(backend_->LoadWeight(out.values.host()).value());
     return out;
   }
-  Mlp LoadMlp(DType out, uint32_t seed) {
+  LoadedMlp LoadMlp(DType out, uint32_t seed) {
     return {Load(DType::kQ4_K, kInner, kHidden, seed), Load(DType::kQ4_K, kInner, kHidden, seed + 1),
             Load(out, kHidden, kInner, seed + 2)};
   }
   /// The stream after the half layer of one row. `in_experts`: type of the experts' output matrices.
   void ExpectRight(DType out_type) {
     SCOPED_TRACE(Traits(out_type).name);
-    const Mlp mlp = LoadMlp(DType::kQ4_K, 1);
-    std::vector<Mlp> mlps;
+    const LoadedMlp mlp = LoadMlp(DType::kQ4_K, 1);
+    std::vector<LoadedMlp> mlps;
     std::vector<std::vector<Weight>> ins(kExperts);
     std::vector<Expert> experts;
     for (uint32_t e = 0; e < kExperts; ++e) {
@@ -69,7 +70,7 @@ class MlpNextToExperts : public DeviceTest, public ::testing::WithParamInterface
     }
     for (size_t e = 0; e < kExperts; ++e) experts.push_back({.in = ins[e], .out = &mlps[e].out.weight});
     const Buffer packed = std::move(backend_->PackExperts(experts).value());
-    const Matrix router = Load(type_ == DType::kF32 ? DType::kF16 : type_, kExperts, kHidden, 5);
+    const LoadedMatrix router = Load(type_ == DType::kF32 ? DType::kF16 : type_, kExperts, kHidden, 5);
     const std::vector<float> x = RandomFloats(kHidden, 7), w = RandomFloats(kHidden, 8);
     const DeviceFloats norm(*backend_, w);
     const DeviceMatrix normed(*backend_, type_, 1, kHidden, x),
