@@ -419,7 +419,8 @@ void CpuBackend::LinearWithoutActOrder(const LinearArgs& args) {
   CHECK_EQ(outputs, y.cols);
   if (quantized) QuantizeInput(x);
 
-  // A piece's panels stay in the L2 cache while its rows are processed, and its rows while its panels are.
+  // A piece's panels stay in the L2 cache while its rows are processed, and its rows while its panels are. Consecutive
+  // pieces share panels, so that memory delivers each weight about once.
   const int64_t row_blocks = (x.rows + kMaxPieceRows - 1) / kMaxPieceRows;
   const int64_t wanted = std::max<int64_t>(1, 8 * pool_.threads() / row_blocks);  // pieces per row block
   int64_t step = std::max<int64_t>((panels + wanted - 1) / wanted, (16384 * panels + bytes - 1) / bytes);
@@ -429,7 +430,8 @@ void CpuBackend::LinearWithoutActOrder(const LinearArgs& args) {
   const int64_t chunks = (panels + step - 1) / step;
 
   pool_.Run(chunks * row_blocks, [&](int64_t i) {
-    const int64_t first = i % chunks * step, last = std::min(panels, first + step), row = i / chunks * kMaxPieceRows;
+    const int64_t first = i / row_blocks * step, last = std::min(panels, first + step);
+    const int64_t row = i % row_blocks * kMaxPieceRows;
     int64_t panel = 0, column = 0;
     for (const Weight* w : args.weights) {
       const int64_t count = (w->rows + kLanes - 1) / kLanes;

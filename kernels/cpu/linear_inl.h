@@ -26,12 +26,12 @@ LANES_INLINE void Fetch(const uint8_t* p) {
   LANES_UNROLL for (int64_t i = 0; i < kBytes; i += 64) __builtin_prefetch(p + i, 0, 3);
 }
 
-/// All groups of the block stay in registers while up to four rows at a time are processed. A row's integer sum is one
-/// dependency chain, so several must be in flight.
+/// All groups of the block stay in registers while up to four rows at a time are processed. An integer sum is one
+/// dependency chain, so several must be in flight: one per row, or two per row with two scales.
 template <class F, int M>
 LANES_INLINE void BlockTimesRowsWide(const uint8_t* p, const BlockScales& scales, const ActivationBlock* x,
                                      F32x16* acc) {
-  constexpr int kTogether = M < 4 ? M : 4;
+  constexpr int kMost = F::kTwoScales ? 2 : 4, kTogether = M < kMost ? M : kMost;
   static_assert(M % kTogether == 0);
   U8x64 a[4], b[4];
   F::template Groups<0>(p, &a[0], &b[0]);
