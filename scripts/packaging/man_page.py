@@ -200,6 +200,8 @@ def server_page(server, date):
         f"\\fBringside\\-server\\fR {text(told['usage'])}",
         ".br",
         "\\fBringside\\-server keys\\fR \\fIVERB\\fR ...",
+        ".br",
+        "\\fBringside\\-server inspect\\fR \\fIPATH\\fR ...",
     ]
     parts += [".SH DESCRIPTION", SERVER_WORDS, ".SH OPTIONS", "Defaults are shown in [brackets]."]
     group = None
