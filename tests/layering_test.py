@@ -98,7 +98,10 @@ MAY_INCLUDE = {
     "clients/program": "base/cli clients/wire",
     "clients/bench": "base/cli base/json clients/wire clients/chat clients/program",
     "clients/eval": "base/json clients/wire clients/terminal",
-    "clients/cli": "base/cli base/json clients/wire clients/terminal clients/chat clients/eval clients/program",
+    "clients/models": "base/cli base/json clients/wire clients/terminal",
+    "clients/pull": "base/cli base/json clients/wire clients/terminal clients/models",
+    "clients/cli": "base/cli base/json clients/wire clients/terminal clients/chat clients/eval clients/program clients/models"
+                   " clients/pull",
     "tools/convert": "base base/cli kernels engine/model engine/convert",
 }
 FOLDERS = ["base", "kernels", "cache", "engine", "session", "ws", "clients", "tools", "tests"]

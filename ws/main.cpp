@@ -10,6 +10,7 @@
 #include "base/cli/sibling_program.h"
 #include "ws/access/keys_command.h"
 #include "ws/app/app.h"
+#include "ws/config/inspect_command.h"
 #include "ws/request_kinds.h"
 
 extern char** environ;
@@ -34,6 +35,7 @@ int Main(const std::vector<std::string>& args) {
   umask(077);
   if (args == std::vector<std::string>{"--describe-requests"}) return PrintOutcome({.to_stdout = DescribeRequests()});
   if (command == "keys") return PrintOutcome(RunKeysCommand({args.begin() + 1, args.end()}, ReadEnvironment()));
+  if (command == "inspect") return PrintOutcome(RunInspectCommand({args.begin() + 1, args.end()}));
   Result<ParsedConfig> parsed = ParseConfig(args, ReadEnvironment());
   if (!parsed.ok()) {
     std::fprintf(stderr, "ringside-server: %s\n", parsed.status().message().c_str());

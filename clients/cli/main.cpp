@@ -15,6 +15,10 @@
 #include "clients/cli/own_server.h"
 #include "clients/cli/sessions.h"
 #include "clients/eval/eval.h"
+#include "clients/models/model_list.h"
+#include "clients/pull/find_model.h"
+#include "clients/pull/pull.h"
+#include "clients/terminal/sanitiser.h"
 #include "clients/terminal/terminal.h"
 
 namespace ringside::client {
@@ -26,27 +30,35 @@ int Chat(const ServerAccess& server, const ChatOptions& options) {
   return Repl(server, options, terminal).Run();
 }
 
+/// Starts a server with the model that a person names; null, with the reason on standard error, if that fails.
+std::unique_ptr<OwnServer> StartServer(const std::string& name, const OwnServer::Purpose& purpose) {
+  const auto refuse = [](const Failure& failure) {
+    std::fprintf(stderr, "ringside: %s\n", Sanitise(failure.message).c_str());
+    return nullptr;
+  };
+  const Outcome<std::string> model = FindModel(name);
+  if (!model) return refuse(model.failure());
+  Outcome<std::unique_ptr<OwnServer>> server = OwnServer::Start(*model, purpose);
+  if (!server) return refuse(server.failure());
+  return std::move(*server);
+}
+
 int Run(const Options& options) {
   const std::string& store = options.run.store_path;
-  Outcome<std::unique_ptr<OwnServer>> server =
-      OwnServer::Start(options.run.model, {.store_path = store.empty() ? DataFolder() : store, .log = "run.log"});
-  if (!server) {
-    std::fprintf(stderr, "ringside: %s\n", server.failure().message.c_str());
-    return 1;
-  }
+  const std::unique_ptr<OwnServer> server =
+      StartServer(options.run.model, {.store_path = store.empty() ? DataFolder() : store, .log = "run.log"});
+  if (server == nullptr) return 1;
+  std::fprintf(stderr, "The page: http://%s/\n", server->url().Authority().c_str());
   ChatOptions chat = options.chat;
   if (chat.command.empty()) chat.command = "ringside run " + options.run.model;
-  return Chat({.url = (*server)->url(), .api_key = options.server.api_key}, chat);
+  return Chat({.url = server->url(), .api_key = options.server.api_key}, chat);
 }
 
 int Eval(const Options& options) {
   if (options.eval_model.empty()) return Evaluate(options.server, options.eval);
-  Outcome<std::unique_ptr<OwnServer>> server = OwnServer::Start(options.eval_model, {.log = "eval.log"});
-  if (!server) {
-    std::fprintf(stderr, "ringside: %s\n", server.failure().message.c_str());
-    return 1;
-  }
-  return Evaluate({.url = (*server)->url(), .api_key = options.server.api_key}, options.eval);
+  const std::unique_ptr<OwnServer> server = StartServer(options.eval_model, {.log = "eval.log"});
+  if (server == nullptr) return 1;
+  return Evaluate({.url = server->url(), .api_key = options.server.api_key}, options.eval);
 }
 
 int Health(const ServerUrl& url) {
@@ -81,6 +93,10 @@ int Main(int argc, char** argv) {
       return Health(options.server.url);
     case Options::Verb::kEval:
       return Eval(options);
+    case Options::Verb::kModels:
+      return ListModels(options.models_json);
+    case Options::Verb::kPull:
+      return PullModel(options.pull);
   }
   return 2;
 }

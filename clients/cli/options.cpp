@@ -58,8 +58,10 @@ CLI::App* AddChat(CLI::App& app, Options& options, Raw& raw) {
 
 CLI::App* AddRun(CLI::App& app, Options& options, Raw& raw) {
   CLI::App* run = app.add_subcommand("run", "Start a private server with a model, chat with it, stop it");
-  run->add_option("model", options.run.model,
-                  "GGUF file, Hugging Face or FasterTransformer folder, or Megatron-LM or NeMo checkpoint")
+  run->add_option(
+         "model", options.run.model,
+         "The name of a model on this machine (ringside models), one that ringside pull takes, or a path: GGUF "
+         "file, Hugging Face or FasterTransformer folder, or Megatron-LM or NeMo checkpoint")
       ->type_name("PATH")
       ->required();
   run->add_option("--store-path", options.run.store_path,
@@ -68,6 +70,39 @@ CLI::App* AddRun(CLI::App& app, Options& options, Raw& raw) {
   AddChatOptions(run, options, raw);
   run->footer("The server reads its settings from the environment: RINGSIDE_DEVICE=cuda, RINGSIDE_MEMORY_LEN=4096.");
   return run;
+}
+
+CLI::App* AddModels(CLI::App& app, Options& options) {
+  CLI::App* models = app.add_subcommand(
+      "models", "List the models on this machine: those that load, their memory, and the tokens per second to expect");
+  models->add_flag("--json", options.models_json, "Print everything, as JSON");
+  models->footer(
+      "Searches the folders of ringside pull, Hugging Face, LM Studio and Ollama. Reads headers only, and measures the "
+      "memory bandwidth for a third of a second.");
+  return models;
+}
+
+CLI::App* AddPull(CLI::App& app, Options& options) {
+  CLI::App* pull = app.add_subcommand("pull", "Download a model; continue an interrupted download");
+  pull->add_option("model", options.pull.reference,
+                   "hf:OWNER/REPO[:QUANTISATION] of Hugging Face, NAME[:TAG] of Ollama's library, or the URL of a GGUF "
+                   "file")
+      ->type_name("MODEL")
+      ->required();
+  pull->add_option("--sha256", options.pull.sha256, "The file's digest, for a URL")->type_name("HEX");
+  pull->add_option("--retries", options.pull.retries, "Attempts without a new byte after which it gives up [5]")
+      ->type_name("N")
+      ->check(CLI::Range(0, 1000).description(""));
+  pull->add_option("--timeout", options.pull.timeout_s, "Longest time without a byte [30]")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(1, 3600).description(""));
+  pull->add_option("--cacert", options.pull.ca_file, "Trust certificates of the authorities in this file")
+      ->type_name("PATH");
+  pull->add_flag("-q,--quiet", options.pull.quiet, "Show no progress");
+  pull->footer(
+      "Prints the model's path. A download is verified by its digest before the model gets its name. HF_TOKEN is sent "
+      "to Hugging Face only; HF_ENDPOINT and OLLAMA_REGISTRY name mirrors.");
+  return pull;
 }
 
 /// The parsed sessions verb.
@@ -154,9 +189,7 @@ CLI::App* AddEvalTask(CLI::App* eval, const char* name, const char* help, const 
   CLI::App* task = eval->add_subcommand(name, help);
   AddServerOptions(*task, options.server);
   task->add_option("file", options.eval.path, file)->type_name("PATH")->required();
-  task->add_option("--model", options.eval_model,
-                   "GGUF file, Hugging Face or FasterTransformer folder, or Megatron-LM or NeMo checkpoint: "
-                   "start a private server with it, and stop it")
+  task->add_option("--model", options.eval_model, "As for ringside run: start a private server with it, and stop it")
       ->type_name("PATH")
       ->excludes(task->get_option("--url"));
   task->add_option("--served-model", options.eval.model, "Model to request [the server's first]");
@@ -231,6 +264,8 @@ Options ParseOptions(int argc, const char* const* argv) {
   CLI::App* backup = AddBackup(app, options);
   CLI::App* eval = AddEval(app, options);
   CLI::App* run = AddRun(app, options, raw);
+  CLI::App* models = AddModels(app, options);
+  CLI::App* pull = AddPull(app, options);
   CLI::App* health =
       app.add_subcommand("health", "Check whether the server is ready: exits with 0 if it is, with 1 if not");
   AddServerOptions(*health, options.server);
@@ -251,6 +286,8 @@ Options ParseOptions(int argc, const char* const* argv) {
   if (backup->parsed()) options.verb = Options::Verb::kBackup;
   if (health->parsed()) options.verb = Options::Verb::kHealth;
   if (run->parsed()) options.verb = Options::Verb::kRun;
+  if (models->parsed()) options.verb = Options::Verb::kModels;
+  if (pull->parsed()) options.verb = Options::Verb::kPull;
   if (sessions->parsed()) {
     options.verb = Options::Verb::kSessions;
     options.sessions.verb = SessionsVerb(*sessions);

@@ -6,6 +6,7 @@
 
 #include "clients/chat/chat_options.h"
 #include "clients/eval/eval.h"
+#include "clients/pull/pull.h"
 #include "clients/wire/server_access.h"
 
 namespace ringside::client {
@@ -20,7 +21,7 @@ struct SessionsOptions {
 };
 
 struct RunOptions {
-  std::string model;       // model file or folder, in any supported format
+  std::string model;       // model file or folder, name of a model on this machine, or one to pull
   std::string store_path;  // "" = one in the user's data folder
 };
 
@@ -32,7 +33,7 @@ struct EnginesOptions {
 };
 
 struct Options {
-  enum class Verb { kNone, kChat, kRun, kSessions, kEngines, kBackup, kHealth, kEval };
+  enum class Verb { kNone, kChat, kRun, kSessions, kEngines, kBackup, kHealth, kEval, kModels, kPull };
   Verb verb = Verb::kNone;
   ServerAccess server;
   ChatOptions chat;
@@ -40,6 +41,8 @@ struct Options {
   SessionsOptions sessions;
   EnginesOptions engines;
   EvalOptions eval;
+  PullOptions pull;
+  bool models_json = false;
   std::string eval_model;  // file or folder to start a private server with; "" = use `server`
   int exit_code = 0;       // if verb is kNone: print these and exit with it
   std::string to_stdout, to_stderr;

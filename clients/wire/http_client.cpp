@@ -1,69 +1,18 @@
 #include "clients/wire/http_client.h"
 
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/core/tcp_stream.hpp>
-#include <boost/beast/http/message.hpp>
 #include <boost/beast/http/parser.hpp>
-#include <boost/beast/http/read.hpp>
-#include <boost/beast/http/string_body.hpp>
-#include <boost/beast/http/write.hpp>
 #include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "base/json/json_tree.h"
-#include "clients/wire/wire_stream.h"
+#include "clients/wire/http_exchange.h"
 
 namespace ringside::client {
 namespace {
 
-namespace asio = boost::asio;
-namespace beast = boost::beast;
-namespace http = beast::http;
-using tcp = asio::ip::tcp;
-using boost::system::error_code;
+namespace http = boost::beast::http;
 
 constexpr uint64_t kMaxBodyBytes = 256u << 20;
-
-/// One request on one connection. The timeout applies to each step, and a large body takes many steps.
-class Exchange {
- public:
-  Exchange(const ServerUrl& url, std::chrono::seconds timeout) : url_(url), timeout_(timeout), stream_(context_, url) {}
-
-  error_code Run(http::request<http::string_body>& request, http::response_parser<http::string_body>& parser) {
-    tcp::resolver resolver(context_);
-    error_code error;
-    const auto found = resolver.resolve(url_.host, std::to_string(url_.port), error);
-    if (error) return error;
-    const auto keep = [&error](error_code result, auto&&...) { error = result; };
-    Within([&] { stream_.next_layer().async_connect(found, keep); });
-    if (error) return error;
-    Within([&] { stream_.Handshake(keep); });
-    http::request_serializer<http::string_body> serializer(request);
-    while (!error && !serializer.is_done()) Within([&] { http::async_write_some(stream_, serializer, keep); });
-    while (!error && !parser.is_done()) Within([&] { http::async_read_some(stream_, buffer_, parser, keep); });
-    return error;
-  }
-
-  std::string Explain(const error_code& error) const { return stream_.Explain(error); }
-
- private:
-  /// Runs the operation that `begin` starts, within the timeout.
-  template <class Begin>
-  void Within(Begin begin) {
-    stream_.next_layer().expires_after(timeout_);
-    begin();
-    context_.run();
-    context_.restart();
-  }
-
-  const ServerUrl& url_;
-  const std::chrono::seconds timeout_;
-  asio::io_context context_{1};
-  WireStream stream_;
-  beast::flat_buffer buffer_;
-};
 
 Failure RefusedBy(int status, const std::string& body) {
   Failure failure{"The server answered HTTP " + std::to_string(status) + ".", status};
@@ -85,7 +34,7 @@ Failure RefusedBy(int status, const std::string& body) {
 
 Outcome<HttpAnswer> HttpClient::Request(const std::string& method, const std::string& path, const std::string& body,
                                         const std::string& content_type) const {
-  http::request<http::string_body> request;
+  HttpExchange::Request request;
   request.version(11);
   request.method_string(method);
   request.target(url_.Target(path));
@@ -101,8 +50,9 @@ Outcome<HttpAnswer> HttpClient::Request(const std::string& method, const std::st
   }
   http::response_parser<http::string_body> parser;
   parser.body_limit(kMaxBodyBytes);
-  Exchange exchange(url_, timeout_);
-  const error_code error = exchange.Run(request, parser);
+  HttpExchange exchange(url_, timeout_);
+  HttpExchange::error_code error = exchange.Send(request);
+  while (!error && !parser.is_done()) error = exchange.ReadSome(parser);
   if (error) {
     return Failure{"Cannot reach the server at " + url_.Authority() + ": " + exchange.Explain(error) + "."};
   }

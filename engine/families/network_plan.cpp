@@ -57,11 +57,15 @@ void PlanPart(std::span<const TensorRule> rules, const Prefixes& prefixes, bool 
 }  // namespace
 
 Status UnsupportedArchitecture(std::string_view architecture, std::span<const std::string_view> supported) {
-  if (const std::string_view trait = UnsupportedTrait(architecture); !trait.empty()) {
-    return InvalidArgument(fmt::format("architecture '{}' is not supported: it has {}", architecture, trait));
+  if (const auto [trait, nearest] = FindUnsupportedTrait(architecture); !trait.empty()) {
+    return InvalidArgument(
+        fmt::format("architecture '{}' is not supported: it has {}; the nearest model that loads is {}", architecture,
+                    trait, nearest));
   }
-  return InvalidArgument(
-      fmt::format("architecture '{}' is not supported; these are: {}", architecture, fmt::join(supported, ", ")));
+  const std::string_view nearest = NearestArchitecture(architecture, supported);
+  return InvalidArgument(fmt::format("architecture '{}' is not supported{}; these are: {}", architecture,
+                                     nearest.empty() ? "" : fmt::format(" (the nearest that is: '{}')", nearest),
+                                     fmt::join(supported, ", ")));
 }
 
 std::vector<TensorRule> JoinRules(std::span<const std::span<const TensorRule>> parts) {

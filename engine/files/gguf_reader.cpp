@@ -336,7 +336,8 @@ class Parser {
       const std::string_view unsupported = UnsupportedTypeName(type);
       if (unsupported.empty()) return Damaged(fmt::format("tensor {} has unknown type {}", name, type));
       return InvalidArgument(
-          fmt::format("{}: tensor {} is stored as {}, which is not supported", path_, name, unsupported));
+          fmt::format("{}: tensor {} is stored as {}, which is not supported; files in Q4_K_M or Q8_0 load", path_,
+                      name, unsupported));
     }
     tensor.data = {*known, elements / tensor.shape.back(), tensor.shape.back(), {}};
     if (tensor.data.cols % Traits(*known).block_elements != 0) {

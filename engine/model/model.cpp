@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/model/model_facts.h"
 #include "engine/model/model_state.h"
 
 namespace ringside {
@@ -39,30 +40,17 @@ SlabMemory& Model::memory() const {
 Backend& Model::backend() const { return *state_->backends.front(); }
 NetworkShape Model::shape() const {
   const ModelSpec& spec = state_->spec;
-  int64_t most_virtual = 0;
-  for (const int64_t tokens : state_->virtual_tokens) most_virtual = std::max(most_virtual, tokens);
-  int64_t max_heads = 0;
+  NetworkShape shape = ShapeOf(spec);
   for (const Shard& shard : state_->shards) {
     const ModelSpec own = shard.Of(spec);
-    max_heads = std::max(max_heads, own.attention_layers() * own.kv_heads);
+    shape.max_heads = std::max(shape.max_heads, own.attention_layers() * own.kv_heads);
   }
-  return {.layers = spec.attention_layers(),
-          .kv_heads = spec.kv_heads,
-          .head_dim = spec.head_dim,
-          .vocab = spec.vocab,
-          .latent_dim = spec.latent.rank,
-          .varied = spec.varied_layers(),
-          .max_heads = max_heads,
-          .position_limit = spec.learned_positions ? spec.trained_context : 0,
-          // FLOPs of a row in all layer weights, relative to those per attended token.
-          .attention_context = static_cast<double>(spec.layer_weights()) /
-                               static_cast<double>(2 * spec.attention_layers() * spec.heads * spec.head_dim),
-          .state = spec.state(),
-          .branches = state_->slabs == nullptr && spec.encoder_layers == 0,
-          .encodes = spec.encoder_layers > 0,
-          .hidden = spec.encoder_layers == 0 ? spec.embedding_columns() : 0,
-          .adapters = static_cast<int>(state_->adapter_fingerprints.size()),
-          .max_virtual_tokens = most_virtual};
+  for (const int64_t tokens : state_->virtual_tokens) {
+    shape.max_virtual_tokens = std::max(shape.max_virtual_tokens, tokens);
+  }
+  shape.branches = state_->slabs == nullptr && spec.encoder_layers == 0;
+  shape.adapters = static_cast<int>(state_->adapter_fingerprints.size());
+  return shape;
 }
 int64_t Model::virtual_tokens(int adapter) const {
   return adapter == 0 ? 0 : state_->virtual_tokens.at(static_cast<size_t>(adapter - 1));

@@ -1,14 +1,12 @@
 // Model::Load: from a GGUF file or a folder to weights on the device.
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "engine/families/network_plan.h"
 #include "engine/files/file_paths.h"
+#include "engine/model/model_facts.h"
 #include "engine/model/model_state.h"
 #include "engine/model/network_needs.h"
 #include "engine/model/weights/digest.h"
-#include "engine/model/weights/model_files.h"
 #include "engine/model/weights/model_fingerprint.h"
 
 namespace ringside {
@@ -44,9 +42,7 @@ Status Model::State::LoadNetwork(const NetworkPlan& network, const WeightsOf& we
 }
 
 Status Model::State::LoadFiles(const std::string& path, Digest* digest) {
-  ASSIGN_OR_RETURN(ModelFiles files, OpenModelFiles(path));
-  RETURN_IF_ERROR(WithPath(path, CheckNeeds(files.plan.spec, *backends.front())));
-  RETURN_IF_ERROR(WithPath(path, CheckTensors(files.plan, files.tensors, files.unsupported)));
+  ASSIGN_OR_RETURN(ModelFiles files, OpenCheckedFiles(path, *backends.front()));
   for (const FileTensor& tensor : files.tensors) block = std::max(block, Traits(tensor.data.dtype).block_elements);
   const WeightsOf weights_of = [&](const Shard& shard, Backend& backend, Digest* of_first) {
     return LoadWeights(files.plan, files.tensors, shard, backend, of_first);
@@ -69,7 +65,7 @@ Status Model::State::MakeDummy(const std::string& folder, Digest* digest) {
   RETURN_IF_ERROR(WithPath(folder, LoadNetwork(*plan, weights_of, digest)));
   RETURN_IF_ERROR(ReadTexts(folder, &chat_template, &tokenizer));
   if (tokenizer.tokens.empty()) tokenizer = DummyTokenizer(spec.vocab);
-  return Status::Ok();
+  return CheckTokenizer(folder, tokenizer, spec);
 }
 
 Result<std::unique_ptr<Model>> Model::Load(const std::string& path, Backend& backend) {
@@ -80,10 +76,6 @@ Result<std::unique_ptr<Model>> Model::Load(const std::string& path, Backend& bac
 Status Model::State::Load(const std::string& path, LoadFormat format) {
   Digest digest;
   RETURN_IF_ERROR(format == LoadFormat::kDummy ? MakeDummy(path, &digest) : LoadFiles(path, &digest));
-  const auto tokens = static_cast<int64_t>(tokenizer.tokens.size());
-  if (tokens > spec.vocab) {
-    return InvalidArgument(fmt::format("{}: the tokenizer has {} tokens, the model {}", path, tokens, spec.vocab));
-  }
   fingerprint =
       FingerprintOf(digest.Get(), tokenizer, chat_template, backends.front()->activation_dtype(), weight_type);
   return Status::Ok();

@@ -50,6 +50,18 @@ Default of
 of
 .BR "ringside keys" .
 .TP
+.BR HF_TOKEN ", " HF_ENDPOINT
+Token for Hugging Face, and the address of a mirror, for
+.BR "ringside pull" .
+.TP
+.B OLLAMA_REGISTRY
+Address of a mirror of Ollama's registry.
+.TP
+.BR HF_HUB_CACHE ", " HF_HOME ", " OLLAMA_MODELS
+Folders that
+.B ringside models
+searches.
+.TP
 .B NO_COLOR
 If set, answers have no colour and Markdown is shown as written."""
 
@@ -94,6 +106,8 @@ CLIENT_STATUS = [
 
 CLIENT_EXAMPLES = [
     ("ringside run SmolLM2-135M-Instruct.Q4_1.gguf", "a chat with a private server"),
+    ("ringside run hf:unsloth/Qwen3.5-4B-GGUF:Q4_K_M", "the same with a model that is downloaded first"),
+    ("ringside models", "the models on this machine"),
     ("ringside chat --url https://chat.example.org -c", "continues the last conversation on a remote server"),
     ('git diff | ringside chat "What does this change?"', "one answer, whose conversation is then deleted"),
     ("ringside sessions export 1 backup.ringside", "exports the first conversation of the list to a file"),
@@ -200,6 +214,8 @@ def server_page(server, date):
         f"\\fBringside\\-server\\fR {text(told['usage'])}",
         ".br",
         "\\fBringside\\-server keys\\fR \\fIVERB\\fR ...",
+        ".br",
+        "\\fBringside\\-server inspect\\fR \\fIPATH\\fR ...",
     ]
     parts += [".SH DESCRIPTION", SERVER_WORDS, ".SH OPTIONS", "Defaults are shown in [brackets]."]
     group = None

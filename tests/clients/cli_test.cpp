@@ -349,6 +349,19 @@ TEST(Options, ReadsEngineCommands) {
   EXPECT_EQ(Parse({"engines", "resume", "3"}).engines.verb, Verb::kResume);
 }
 
+TEST(Options, ReadsModelCommands) {
+  const Options pull = Parse({"pull", "hf:a/b:Q4_K_M", "--retries", "2", "--timeout", "9", "-q", "--cacert", "ca.pem"});
+  EXPECT_EQ(pull.verb, Options::Verb::kPull);
+  EXPECT_EQ(pull.pull.reference, "hf:a/b:Q4_K_M");
+  EXPECT_EQ(pull.pull.retries, 2);
+  EXPECT_EQ(pull.pull.timeout_s, 9);
+  EXPECT_EQ(pull.pull.ca_file, "ca.pem");
+  EXPECT_TRUE(pull.pull.quiet);
+  EXPECT_EQ(Parse({"models"}).verb, Options::Verb::kModels);
+  EXPECT_TRUE(Parse({"models", "--json"}).models_json);
+  EXPECT_EQ(Parse({"run", "qwen3:4b"}).run.model, "qwen3:4b");
+}
+
 TEST(Options, EnvironmentIsTheDefaultAndFlagsWin) {
   ::setenv("RINGSIDE_URL", "ws://env:1", 1);
   ::setenv("RINGSIDE_API_KEY", "envkey", 1);

@@ -10,6 +10,7 @@
 #include "base/json/json_tree.h"
 #include "ws/access/keys_command.h"
 #include "ws/config/config_options.h"
+#include "ws/config/inspect_command.h"
 
 namespace ringside {
 namespace {
@@ -75,7 +76,8 @@ const MoreOption kMoreOptions[] = {
     {{"--config"}, "PATH", "YAML file with settings"},
     {{"--explain-kernels"},
      "LAYER",
-     "print the CUDA kernels of a linear layer, ROWS,K,N,TYPE[,...] as in 32,4096,14336+14336,Q4_K,gate-up,9.0; needs no "
+     "print the CUDA kernels of a linear layer, ROWS,K,N,TYPE[,...] as in 32,4096,14336+14336,Q4_K,gate-up,9.0; needs "
+     "no "
      "GPU"},
     {{"-h", "--help"}, "", "this text"},
     {{"--version"}, "", "the version"},
@@ -166,7 +168,9 @@ std::string DescribeCommandLine() {
               {"exit_codes", json::array()}, {"commands", json::array()}};
   for (const Example& example : kExamples) out["examples"].push_back({example.command, example.what});
   for (const ExitCode& exit : kExitCodes) out["exit_codes"].push_back({exit.code, exit.meaning});
-  out["commands"].push_back(ParseJsonTree(DescribeKeysCommand()));
+  for (const std::string& command : {DescribeKeysCommand(), DescribeInspectCommand()}) {
+    out["commands"].push_back(ParseJsonTree(command));
+  }
   return out.dump(1) + "\n";
 }
 

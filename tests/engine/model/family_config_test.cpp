@@ -125,6 +125,21 @@ TEST(FamilyConfig, MissingTraitsAreNamed) {
   }
 }
 
+// The sentence ends in a model that loads: one of the same maker or kind.
+TEST(FamilyConfig, RefusalsNameTheNearestModelThatLoads) {
+  for (const auto& [type, nearest] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"deepseek_v4", "; the nearest model that loads is DeepSeek-V3.1"},
+           {"qwen4_exp_text", "; the nearest model that loads is Qwen3.6-35B-A3B"},
+           {"mamba2", "; the nearest model that loads is Nemotron-H"},
+           {"gemma5_text", " (the nearest that is: 'gemma4_text'); these are: "},
+           {"qwen9_moe", " (the nearest that is: 'qwen3_moe'); these are: "},
+           {"zebra", " is not supported; these are: "}}) {
+    const auto refused = PlanOf(fmt::format(R"({{"model_type": "{}"}})", type));
+    EXPECT_EQ(refused.status().code(), StatusCode::kInvalidArgument);
+    EXPECT_NE(refused.status().message().find(nearest), std::string::npos) << refused.status().ToString();
+  }
+}
+
 TEST(FamilyConfig, DraftLayersAreSkipped) {
   std::ifstream file(FamilyFolder("glm4_moe") + "/config.json");
   const auto plan = PlanOf(std::string((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>()));
