@@ -24,8 +24,10 @@
 namespace ringside::client {
 namespace {
 
+bool OpensRepl(const ChatOptions& options) { return options.prompt.empty() && Terminal::IsInteractive(); }
+
 int Chat(const ServerAccess& server, const ChatOptions& options) {
-  if (!options.prompt.empty() || !Terminal::IsInteractive()) return AnswerOnce(server, options);
+  if (!OpensRepl(options)) return AnswerOnce(server, options);
   Terminal terminal;
   return Repl(server, options, terminal).Run();
 }
@@ -48,9 +50,9 @@ int Run(const Options& options) {
   const std::unique_ptr<OwnServer> server =
       StartServer(options.run.model, {.store_path = store.empty() ? DataFolder() : store, .log = "run.log"});
   if (server == nullptr) return 1;
-  std::fprintf(stderr, "The page: http://%s/\n", server->url().Authority().c_str());
   ChatOptions chat = options.chat;
   if (chat.command.empty()) chat.command = "ringside run " + options.run.model;
+  if (OpensRepl(chat)) std::printf("The page: http://%s/\n", server->url().Authority().c_str());
   return Chat({.url = server->url(), .api_key = options.server.api_key}, chat);
 }
 

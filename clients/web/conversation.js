@@ -2,7 +2,7 @@
 // no DOM; its owner is notified of changes by `tell(what)`:
 //   "messages": all of them, "live": an answer starts, "text": it grows, "end": it has ended, "state": anything else.
 import * as api from "./api.js";
-import { forkMetadata, rootOf } from "./list/branches.js";
+import { forkMetadata } from "./list/branches.js";
 import { Follower } from "./follow.js";
 import { Link } from "./link.js";
 import { answersRequest, readConversation } from "./reading.js";

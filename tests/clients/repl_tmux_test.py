@@ -434,6 +434,7 @@ def test_run(folder, _):
     pane = Pane(folder, [model, "-c"], verb="run", XDG_DATA_HOME=folder)
     try:
         check("the conversation goes on in the next run", "Say hello." in pane.screen(), pane.screen())
+        check("the page's address is printed", re.search(r"The page: http://127\.0\.0\.1:\d+/", pane.screen()), pane.screen())
         pane.keys("C-d")
         pane.wait_text("EXIT=0")
     finally:

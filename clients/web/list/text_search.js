@@ -9,7 +9,7 @@ const AROUND = 36; // characters of a snippet before the match
 const LONGEST = 160;
 
 // The place of a match with some text around it: {before, match, after}.
-export function snippetOf(text, query) {
+function snippetOf(text, query) {
   const at = text.toLowerCase().indexOf(query);
   if (at < 0) return null;
   const from = Math.max(0, at - AROUND);

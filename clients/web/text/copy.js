@@ -5,7 +5,7 @@ import { el } from "../dom.js";
 const formulaOf = (node) => (node.nodeType === Node.ELEMENT_NODE ? node : node.parentElement)?.closest(".math[data-tex]");
 
 // The selected text with sources for formulas; null if no formula is selected.
-export function selectedSource(selection) {
+function selectedSource(selection) {
   if (!selection.rangeCount || selection.isCollapsed) return null;
   const range = selection.getRangeAt(0).cloneRange();
   const first = formulaOf(range.startContainer);
