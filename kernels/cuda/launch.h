@@ -152,8 +152,9 @@ void LaunchFp8Gemm(const Launcher& on, const void* weight, const float* weight_s
 
 // ---- linear/linear_heads.cu
 /// As Backend::LinearHeads: y_h = x_h W_h^T, with columns carried from x to y. The weight [heads * outputs, k] has the
-/// type of x, kF16 or kBF16.
-void LaunchLinearHeads(const Launcher& on, const void* weight, int64_t heads, int64_t outputs, Tensor x, Tensor y);
+/// type of x, kF16 or kBF16. `weight_is_made`: by the kernel before, which it then waits for.
+void LaunchLinearHeads(const Launcher& on, const void* weight, bool weight_is_made, int64_t heads, int64_t outputs,
+                       Tensor x, Tensor y);
 
 // ---- linear/low_rank.cu
 /// y += the low-rank updates of the rows' adapters to a linear layer of x; the adapter matrices have this type.

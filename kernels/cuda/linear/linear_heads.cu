@@ -18,6 +18,7 @@ struct HeadsParams {
   const void* weight;  // [heads n, k]
   Tensor x, y;
   int n, k, carried;
+  bool weight_is_made;  // by the preceding kernel
 };
 
 /// The tile of a block of kRows rows: a warp takes 16 rows and kTiles times 8 outputs.
@@ -86,9 +87,10 @@ __global__ void __launch_bounds__(HeadsTile<kRows>::kThreads) LinearHeadsKernel(
     FetchLines<T, kAligned, Tile::kThreads>(x, a.x.stride, kRows, static_cast<int>(min(a.x.rows - row, int64_t{kRows})),
                                             chunk * kInputs, a.k, stages + chunk % kStages * Tile::kStageElements);
   };
-  // Weights need not wait for the preceding kernel.
+  // Loaded weights need not wait for the preceding kernel.
+  if (a.weight_is_made) GridDependencySync();
   for (int chunk = 0; chunk < kStages - 1; ++chunk) fetch_weights(chunk);
-  GridDependencySync();
+  if (!a.weight_is_made) GridDependencySync();
   for (int chunk = 0; chunk < kStages - 1; ++chunk) fetch_rows(chunk), CommitCopies();
   float sums[kTiles][4] = {};
   for (int chunk = 0; chunk < chunks; ++chunk) {
@@ -146,10 +148,11 @@ void LaunchOfType(const Launcher& on, const HeadsParams& a, int64_t heads) {
 
 }  // namespace
 
-void LaunchLinearHeads(const Launcher& on, const void* weight, int64_t heads, int64_t outputs, Tensor x, Tensor y) {
+void LaunchLinearHeads(const Launcher& on, const void* weight, bool weight_is_made, int64_t heads, int64_t outputs,
+                       Tensor x, Tensor y) {
   const int64_t carried = y.cols / heads - outputs;
   const HeadsParams a{
-      weight, x, y, static_cast<int>(outputs), static_cast<int>(x.cols / heads - carried), static_cast<int>(carried)};
+      weight, x, y, static_cast<int>(outputs), static_cast<int>(x.cols / heads - carried), static_cast<int>(carried), weight_is_made};
   x.dtype == DType::kF16 ? LaunchOfType<__half>(on, a, heads) : LaunchOfType<__nv_bfloat16>(on, a, heads);
 }
 

@@ -415,12 +415,13 @@ void StepRunner::RunLinearHeads(const StepOp& op) {
     LaunchConvert(on_, op.x, x);
   }
   const void* weight = op.weights[0];
-  if (op.weight_dtype != dtype_) {
+  const bool made = op.weight_dtype != dtype_;
+  if (made) {
     const Tensor dense{dtype_, reserve(rows * k), rows, k, k};
     LaunchDequantizeRows(on_, weight, op.weight_dtype, op.scales[0], 0, dense);
     weight = dense.data;
   }
-  LaunchLinearHeads(on_, weight, op.heads, outputs, x, op.y);
+  LaunchLinearHeads(on_, weight, made, op.heads, outputs, x, op.y);
 }
 
 size_t StepRunner::RunAttention(std::span<const StepOp> ops) {
