@@ -124,77 +124,104 @@ __device__ __forceinline__ void AddUpdates(float (&state)[kKeys / 2], const Oper
   }
 }
 
+/// A chunk in shared memory as a lane of the consumer warps reads it.
+struct ChunkView {
+  uint32_t stage, weights;
+  const float *decays, *betas, *folds;  // factors of its rows
+  const float* values[2];               // of its value channels
+  float decay;                          // e^G_C
+
+  __device__ __forceinline__ ChunkView(const Stages& stages, int n, const BlockChannels& channels)
+      : stage(stages.Stage(n)), weights(stage + Stages::kWeights), decays(stages.Factors(n) + LaneRow()) {
+    betas = decays + kStateChunk, folds = betas + kStateChunk;
+    values[0] = stages.Values(n) + ValueIndex(LaneRow(), channels.lane_channel);
+    values[1] = stages.Values(n) + ValueIndex(LaneRow(), channels.lane_channel + 8);
+    decay = stages.Factors(n)[kStateChunk - 1];
+  }
+  __device__ __forceinline__ float ValueAt(int t, int c) const { return values[c][t * kSlice]; }
+};
+
+/// u of a chunk, and S_0^T q in o. `from`: S_0.
+template <bool kCorrects>
+__device__ __forceinline__ void SolveChunk(const ChunkView& chunk, const Operands<kKeys / 16>& from,
+                                           float (&u)[4 * kRowTiles], float (&o)[4 * kRowTiles],
+                                           Operands<kBlocks>& updates) {
+  const uint32_t queries = chunk.stage + Stages::kQueries;
+  WgmmaFence();
+  if constexpr (kCorrects) {
+    MultiplyTile(u, from, chunk.stage, chunk.stage + kPart, false);
+    WgmmaCommit();
+  }
+  MultiplyTile(o, from, queries, queries + kPart, false);
+  WgmmaCommit();
+  if constexpr (kCorrects) WgmmaWait<1>(u);
+  EachElement([&](int m, int i, int t, int c) {
+    float& x = u[4 * m + i];
+    const float value = chunk.ValueAt(t, c);
+    x = chunk.betas[t] * (kCorrects ? fmaf(-chunk.decays[t], x, value) : value);
+  });
+  updates.Set(u);
+  if constexpr (kCorrects) {
+    WgmmaFence();
+    MultiplyTile(u, updates, chunk.weights, chunk.weights + kPairTileBytes, false);
+    WgmmaCommit();
+    WgmmaWait<0>(u);
+    Hold(o);
+    updates.Set(u);
+  } else {
+    WgmmaWait<0>(o);
+  }
+}
+
+/// The state after a chunk; its results are complete after the next WgmmaWait<0>.
+__device__ __forceinline__ void FoldChunk(const ChunkView& chunk, const float (&u)[4 * kRowTiles],
+                                          const Operands<kBlocks>& updates, float (&o)[4 * kRowTiles],
+                                          float (&state)[kKeys / 2]) {
+  float folded[4 * kRowTiles];
+  EachElement([&](int m, int i, int t, int) {
+    folded[4 * m + i] = u[4 * m + i] * chunk.folds[t];
+    o[4 * m + i] *= chunk.decays[t];
+  });
+  Operands<kBlocks> fold;
+  fold.Set(folded);
+#pragma unroll
+  for (float& x : state) x *= chunk.decay;
+  WgmmaFence();
+  AddUpdates(state, fold, chunk.stage);
+  WgmmaCommit();
+  MultiplyTile(o, updates, chunk.weights + 2 * kPairTileBytes, chunk.weights + 3 * kPairTileBytes, true);
+  WgmmaCommit();
+  WgmmaWait<1>(state);
+}
+
 /// The consumer warps: results and states of the block's chunks.
 template <bool kCorrects>
 __device__ __forceinline__ void ConsumeChunks(const RecurrencePlan& a, const ChunkRun& run,
                                               const BlockChannels& channels, const Stages& stages) {
   float state[kKeys / 2];
-  {
-    float* boundary = run.from_slot < 0 ? nullptr : BoundaryOf(a, run.s, run.from_slot);
-    EachStateValue<kKeys>(a, channels, boundary,
-                          [&](const float* at, int n, int i) { state[4 * n + i] = boundary != nullptr ? *at : 0.0f; });
-  }
+  float* boundary = run.from_slot < 0 ? nullptr : BoundaryOf(a, run.s, run.from_slot);
+  EachStateValue<kKeys>(a, channels, boundary,
+                        [&](const float* at, int n, int i) { state[4 * n + i] = boundary != nullptr ? *at : 0.0f; });
   const auto store = [&](int slot) {
     EachStateValue<kKeys>(a, channels, BoundaryOf(a, run.s, slot),
                           [&](float* at, int n, int i) { *at = state[4 * n + i]; });
   };
-  Operands<kKeys / 16> from;  // the state before a chunk
+  Operands<kKeys / 16> from;
   from.Set(state);
   for (int chunk = run.first; chunk < run.end; ++chunk) {
     const int n = chunk - run.first;
-    const uint32_t stage = stages.Stage(n), weights = stage + Stages::kWeights;
-    const float *decays = stages.Factors(n) + LaneRow(), *betas = decays + kStateChunk, *folds = betas + kStateChunk;
-    const float* values[2] = {stages.Values(n) + ValueIndex(LaneRow(), channels.lane_channel),
-                              stages.Values(n) + ValueIndex(LaneRow(), channels.lane_channel + 8)};
-    const auto value_at = [&](int t, int c) { return values[c][t * kSlice]; };
-    float u[4 * kRowTiles], o[4 * kRowTiles];
     stages.AwaitFull(n);
-    WgmmaFence();
-    if constexpr (kCorrects) {
-      MultiplyTile(u, from, stage, stage + kPart, false);
-      WgmmaCommit();
-    }
-    MultiplyTile(o, from, stage + Stages::kQueries, stage + Stages::kQueries + kPart, false);
-    WgmmaCommit();
-    if constexpr (kCorrects) WgmmaWait<1>(u);
-    EachElement([&](int m, int i, int t, int c) {
-      float& x = u[4 * m + i];
-      x = betas[t] * (kCorrects ? fmaf(-decays[t], x, value_at(t, c)) : value_at(t, c));
-    });
+    const ChunkView view(stages, n, channels);
+    float u[4 * kRowTiles], o[4 * kRowTiles];
     Operands<kBlocks> updates;
-    updates.Set(u);
-    if constexpr (kCorrects) {
-      WgmmaFence();
-      MultiplyTile(u, updates, weights, weights + kPairTileBytes, false);
-      WgmmaCommit();
-      WgmmaWait<0>(u);
-      Hold(o);
-      updates.Set(u);
-    } else {
-      WgmmaWait<0>(o);
-    }
-    float folded[4 * kRowTiles];
-    EachElement([&](int m, int i, int t, int) {
-      folded[4 * m + i] = u[4 * m + i] * folds[t];
-      o[4 * m + i] *= decays[t];
-    });
-    Operands<kBlocks> fold;
-    fold.Set(folded);
-    const float decay = stages.Factors(n)[kStateChunk - 1];
-#pragma unroll
-    for (float& x : state) x *= decay;
-    WgmmaFence();
-    AddUpdates(state, fold, stage);
-    WgmmaCommit();
-    MultiplyTile(o, updates, weights + 2 * kPairTileBytes, weights + 3 * kPairTileBytes, true);
-    WgmmaCommit();
-    WgmmaWait<1>(state);
+    SolveChunk<kCorrects>(view, from, u, o, updates);
+    FoldChunk(view, u, updates, o, state);
     if (const int slot = stages.Slot(n); slot >= 0) store(slot);
     from.Set(state);
     WgmmaWait<0>(o);
     if (a.skip != nullptr) {
       const float skip = a.skip[channels.head];
-      EachElement([&](int m, int i, int t, int c) { o[4 * m + i] = fmaf(skip, value_at(t, c), o[4 * m + i]); });
+      EachElement([&](int m, int i, int t, int c) { o[4 * m + i] = fmaf(skip, view.ValueAt(t, c), o[4 * m + i]); });
     }
     stages.Release(n);
     StoreChunk(
