@@ -450,7 +450,10 @@ size_t StepRunner::RunAttention(std::span<const StepOp> ops) {
 }
 
 void StepRunner::RunRecurrence(const RecurrencePlan& plan) {
-  if (plan.has_state != 0 && plan.part_rows == 1 && plan.run_count == 0) return LaunchSingleRows(on_, plan);
+  // For more sequences two kernels are faster, with equal bits: on an H200 68 us against 87 at 32 (Qwen3.6-27B).
+  constexpr int kMostSingleRows = 8;
+  const bool single = plan.part_rows == 1 && plan.part_count <= kMostSingleRows && plan.run_count == 0;
+  if (plan.has_state != 0 && single) return LaunchSingleRows(on_, plan);
   LaunchConvolveRows(on_, plan);
   if (plan.has_state != 0) {
     if (plan.part_count > 0) LaunchUpdateState(on_, plan);
