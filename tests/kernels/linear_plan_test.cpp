@@ -158,25 +158,6 @@ TEST(LinearPlan, PlansLlama8BInQ4KM) {
   }
 }
 
-// The layers of Qwen3.6-27B in FP8 with block scales. 5,120 outputs are two or three N tiles of 16 per SM, but four or
-// five of 8.
-TEST(LinearPlan, DividesFewOutputsOfBytesIntoSmallerTiles) {
-  constexpr DType kType = DType::kBlockQuantE4M3;
-  EXPECT_EQ(Text(Plan({.layer = Layer(1, 17408, {5120}, kType)})), "GemvBlockQuant 8x4 k1 b132");
-  EXPECT_EQ(Text(Plan({.layer = Layer(4, 6144, {5120}, kType)})), "GemvBlockQuant 8x4 k1 b132");
-  EXPECT_EQ(Text(Plan({.layer = Layer(1, 5120, {10240, 6144}, kType)})), "GemvBlockQuant 16x4 k1 b264");
-  EXPECT_EQ(Text(Plan({.layer = Layer(1, 6144 + 128, {5120}, kType)})), "GemvBlockQuant 16x4 k1 b132")
-      << "half a K tile";
-  EXPECT_EQ(Text(Plan({.layer = Layer(1, 17408, {5120}, DType::kBlockQuant4)})), "GemvBlockQuant 16x1 k1 b132");
-  LinearRequest gate_up{.layer = Layer(1, 5120, {17408, 17408}, kType)};
-  gate_up.layer.y.dtype = gate_up.layer.dtype;
-  gate_up.epilogue = LinearEpilogue::kSiluMultiply;
-  gate_up.product = {.dtype = gate_up.layer.dtype, .stride = 17408};
-  EXPECT_EQ(Text(Plan(gate_up)), "GemvBlockQuant 16x4 k1 b264 epilogue");
-  EXPECT_EQ(Text(Plan({.layer = Layer(16, 5120, {10240, 6144}, kType)})), "BlockQuantGemm 256x16 k2 b128");
-  EXPECT_EQ(Plan({.layer = Layer(2048, 17408, {5120}, kType)}).kernel, LinearKernel::kCublas);
-}
-
 TEST(LinearPlan, ReachesEveryRowOfTheTable) {
   LinearLayer quantized = Layer(32, 4096, {4096}, DType::kF8E4M3);
   quantized.x.dtype = DType::kF8E4M3;

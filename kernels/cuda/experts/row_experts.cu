@@ -148,7 +148,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor)
   __shared__ ZeroInputs zeros;
   __shared__ PackedExpert chosen[kMaxChosen];
   __shared__ int32_t ids[kMaxChosen];
-  constexpr int kOutputs = NTileOutputs(NTile::kGateUp);
+  constexpr int kOutputs = kNTileOutputs<true>;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, inputs = static_cast<int>(a.x.cols),
             tiles_of_expert = static_cast<int>(a.plan.inner) / kOutputs;
   if (blockIdx.x == 0) {

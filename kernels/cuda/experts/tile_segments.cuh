@@ -9,7 +9,7 @@
 namespace ringside::cuda {
 
 template <bool kIn>
-constexpr int kTileOutputs = NTileOutputs(kIn ? NTile::kGateUp : NTile::kSixteenOutputs);
+constexpr int kTileOutputs = kNTileOutputs<kIn>;
 
 template <bool kIn>
 __device__ __forceinline__ int TilesOf(const ExpertsCall& a, const ExpertRows& group) {

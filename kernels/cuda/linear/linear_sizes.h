@@ -41,16 +41,6 @@ constexpr size_t GemvSharedBytes(int unit_rows, bool large, int64_t rows, int64_
 
 constexpr int kKTileChunks = 2, kKTileInputs = kKTileChunks * kTileInputs;
 constexpr int kNTileRows = 16;  // rows of W
-/// The two tiles of an N tile: adjacent outputs; gates and their ups; or the same outputs and twice the inputs, for
-/// types with bytes.
-enum class NTile : uint8_t { kSixteenOutputs, kGateUp, kEightOutputs };
-RINGSIDE_HOST_DEVICE constexpr int NTileOutputs(NTile kind) {
-  return kind == NTile::kSixteenOutputs ? kNTileRows : kTileRows;
-}
-/// Inputs of a K tile of such an N tile.
-RINGSIDE_HOST_DEVICE constexpr int NTileInputs(NTile kind) {
-  return kind == NTile::kEightOutputs ? 2 * kKTileInputs : kKTileInputs;
-}
 // Pipeline stages of a warp, one K tile each. With fewer than kStagesForTwoBlocks stages it is better to run one block
 // per SM with more stages.
 constexpr int kMinStages = 2, kMaxStages = 5, kStagesForTwoBlocks = 3;

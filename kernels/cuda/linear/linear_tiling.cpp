@@ -13,17 +13,15 @@ int ToInt(int64_t x) { return static_cast<int>(x); }
 
 constexpr int64_t kLongRun = 12;  // K tiles of a warp; fewer take less time than the prologue
 
-NTile NTileOf(const LinearCase& of) { return of.gate_up() ? NTile::kGateUp : NTile::kSixteenOutputs; }
 /// N tiles of a GEMV of block-quantized weights.
-int64_t GemvTilesOf(const LinearCase& of) { return DivideUp(of.results(), NTileOutputs(NTileOf(of))); }
+int64_t GemvTilesOf(const LinearCase& of) { return DivideUp(of.results(), kNTileRows / (of.gate_up() ? 2 : 1)); }
 
-/// Division into such N tiles over up to `max_blocks` blocks with up to `max_bytes` of shared memory.
-LinearTile DivideGemv(const LinearCase& of, NTile kind, int64_t max_blocks, size_t max_bytes) {
+/// Division over up to `max_blocks` blocks with up to `max_bytes` of shared memory.
+LinearTile DivideGemv(const LinearCase& of, int64_t max_blocks, size_t max_bytes) {
   const LinearLayer& layer = of.layer;
-  const int64_t tiles = DivideUp(of.results(), NTileOutputs(kind)), blocks = std::min(tiles, max_blocks),
-                own = DivideUp(tiles, blocks);
+  const int64_t tiles = GemvTilesOf(of), blocks = std::min(tiles, max_blocks), own = DivideUp(tiles, blocks);
   const int64_t ring = kWarps * KTileBytes(layer.weights);
-  const int64_t results = std::min<int64_t>(own * layer.rows * NTileOutputs(kind), kBlockThreads);
+  const int64_t results = std::min<int64_t>(own * layer.rows * kNTileRows / (of.gate_up() ? 2 : 1), kBlockThreads);
   const int64_t row_stride = GemvRowStride(layer.k, kKTileInputs),
                 integer_floats = WithBits(layer.weights, [&](auto bits) -> int64_t {
                   return IntegerRowFloats<decltype(bits)::value>(ToInt(row_stride));
@@ -32,9 +30,7 @@ LinearTile DivideGemv(const LinearCase& of, NTile kind, int64_t max_blocks, size
   const auto fixed_bytes =
       static_cast<size_t>(kFloat * kGemvExtras * results + layer.rows * (kFloat * kNTileRows * (own + kWarps) +
                                                                          kHalf * row_stride + kFloat * integer_floats));
-  LinearTile out{.outputs = kind == NTile::kEightOutputs ? NTileOutputs(kind) : kNTileRows,
-                 .warps = kWarps,
-                 .blocks = ToInt(blocks)};
+  LinearTile out{.outputs = kNTileRows, .warps = kWarps, .blocks = ToInt(blocks)};
   out.rows = !TakesIntegers(layer.weights) || layer.rows > 2 ? kMaxGemvRows : ToInt(layer.rows);
   out.stages =
       fixed_bytes > max_bytes ? 0 : std::min(kMaxStages, ToInt(static_cast<int64_t>(max_bytes - fixed_bytes) / ring));
@@ -44,32 +40,10 @@ LinearTile DivideGemv(const LinearCase& of, NTile kind, int64_t max_blocks, size
 
 /// Whether one block per SM, with all of its stages, has clearly fewer N tiles to compute than two with half of the
 /// stages each, and each N tile is long.
-bool DividesBetter(const LinearCase& of, NTile kind, const LinearTile& one, const LinearTile& two) {
-  const int64_t tiles = DivideUp(of.results(), NTileOutputs(kind)), most = DivideUp(tiles, one.blocks),
-                most_of_two = DivideUp(tiles, two.blocks);
+bool DividesBetter(const LinearCase& of, const LinearTile& one, const LinearTile& two) {
+  const int64_t tiles = GemvTilesOf(of), most = DivideUp(tiles, one.blocks), most_of_two = DivideUp(tiles, two.blocks);
   return one.stages > two.stages && most * 8 <= 2 * most_of_two * 7 &&
-         DivideUp(of.layer.k, NTileInputs(kind)) * most_of_two >= kLongRun * kWarps;
-}
-/// Two blocks per SM, or one if x leaves no room for two. With one or two rows, or 8-bit weights, K tiles are computed
-/// faster than they arrive; one block with more stages is then better than two with a single K tile in flight each.
-LinearTile DivideGemv(const LinearCase& of, NTile kind) {
-  const DeviceTraits& device = of.device;
-  const int wanted = of.layer.rows <= 2 || !TakesIntegers(of.layer.weights) ? kStagesForTwoBlocks : kMinStages;
-  const LinearTile two = DivideGemv(of, kind, kBlocksPerProcessor * device.multiprocessors,
-                                    MaxGemvSharedBytes(device.large) - kGemvStaticBytes);
-  const LinearTile one = DivideGemv(of, kind, device.multiprocessors, SharedBytes(device.large) - kGemvStaticBytes);
-  if (two.stages >= wanted) return of.layer.rows <= 2 && DividesBetter(of, kind, one, two) ? one : two;
-  return one.stages > two.stages ? one : two;
-}
-/// Outputs of the SM that has the most, if the tiling's blocks are dealt out evenly.
-int64_t MostOutputs(const LinearCase& of, NTile kind, const LinearTile& tile) {
-  const int64_t outputs = NTileOutputs(kind), tiles = DivideUp(of.results(), outputs),
-                processors = of.device.multiprocessors;
-  int64_t most = 0;
-  for (int64_t block = 0; block < tile.blocks; block += processors) {  // all blocks of the first SM
-    most += DivideUp(tiles - block, tile.blocks);
-  }
-  return most * outputs;
+         DivideUp(of.layer.k, kKTileInputs) * most_of_two >= kLongRun * kWarps;
 }
 
 /// The largest split-K factor with two K tiles per split and at most two blocks per SM.
@@ -149,15 +123,16 @@ LinearTile GemvTile(const LinearCase& of) {
   return out;
 }
 
-// N tiles of 8 outputs have more instructions per byte; they are worthwhile if whole N tiles of 16 leave some SMs with
-// clearly more outputs than others: 5,120 outputs are two or three such tiles for each of 132 SMs.
+// Two blocks per SM, or one if x leaves no room for two. With one or two rows, or 8-bit weights, K tiles are computed
+// faster than they arrive; one block with more stages is then better than two with a single K tile in flight each.
 LinearTile BlockQuantGemvTile(const LinearCase& of) {
-  const LinearTile usual = DivideGemv(of, NTileOf(of));
-  constexpr NTile kEight = NTile::kEightOutputs;
-  if (TakesIntegers(of.layer.weights) || of.gate_up() || of.layer.k % NTileInputs(kEight) != 0) return usual;
-  const LinearTile eight = DivideGemv(of, kEight);
-  const bool even = MostOutputs(of, kEight, eight) * 10 <= MostOutputs(of, NTileOf(of), usual) * 9;
-  return even && eight.stages >= usual.stages ? eight : usual;
+  const DeviceTraits& device = of.device;
+  const int wanted = of.layer.rows <= 2 || !TakesIntegers(of.layer.weights) ? kStagesForTwoBlocks : kMinStages;
+  const LinearTile two =
+      DivideGemv(of, kBlocksPerProcessor * device.multiprocessors, MaxGemvSharedBytes(device.large) - kGemvStaticBytes);
+  const LinearTile one = DivideGemv(of, device.multiprocessors, SharedBytes(device.large) - kGemvStaticBytes);
+  if (two.stages >= wanted) return of.layer.rows <= 2 && DividesBetter(of, one, two) ? one : two;
+  return one.stages > two.stages ? one : two;
 }
 
 std::pair<LinearTile, LinearTile> TwoBlockQuantGemvTiles(const LinearCase& of, const LinearCase& next) {
@@ -176,8 +151,7 @@ std::pair<LinearTile, LinearTile> TwoBlockQuantGemvTiles(const LinearCase& of, c
     if (most(own) < most(blocks) || closer) blocks = own;
   }
   const size_t max_bytes_each = MaxGemvSharedBytes(of.device.large) - 2 * kGemvStaticBytes;
-  return {DivideGemv(of, NTileOf(of), blocks, max_bytes_each),
-          DivideGemv(next, NTileOf(next), all - blocks, max_bytes_each)};
+  return {DivideGemv(of, blocks, max_bytes_each), DivideGemv(next, all - blocks, max_bytes_each)};
 }
 
 LinearTile SmallGemmTile(const LinearCase& of) {

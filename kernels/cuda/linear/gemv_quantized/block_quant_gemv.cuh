@@ -1,12 +1,10 @@
 // The streaming kernel for block-quantized weights (block_quant_weights.cuh) and up to 4 rows of x: y (+)= x W^T +
-// bias. A K tile is two tiles of 256 inputs: 16 outputs, or 8 gates and their ups (NTile). A block has every n-th pair
-// of tiles and splits all their K tiles into eight equal runs, one per warp, each with pipeline stages of its own. A
-// warp stores its partial sums of every N tile in shared memory; after a single barrier at the end they are added in
-// warp order. Sixteen rows of W are the left operand of the MMAs and x is the right one. Weights with fewer than 8 bits
-// are multiplied as integers by x converted to 16-bit integers, which takes fewer operations than dequantizing them to
-// 16-bit floats (k_tile_products.cuh); 8-bit weights are dequantized, E4M3 exactly. These also have N tiles of 8
-// outputs, whose K tiles have 512 inputs: the two tiles are the halves of the left operand, and each has its own
-// columns of the right one.
+// bias. A K tile is two tiles of 256 inputs: 16 outputs, or 8 gates and their ups. A block has every n-th pair of tiles
+// and splits all their K tiles into eight equal runs, one per warp, each with pipeline stages of its own. A warp stores
+// its partial sums of every N tile in shared memory; after a single barrier at the end they are added in warp order.
+// Sixteen rows of W are the left operand of the MMAs and x is the right one. Weights with fewer than 8 bits are
+// multiplied as integers by x converted to 16-bit integers, which takes fewer operations than dequantizing them to
+// 16-bit floats (k_tile_products.cuh); 8-bit weights are dequantized.
 //
 // Measured on an H200, an 8B model in Q4_K_M at one row: each of a layer's five kernels takes 4 us in addition to the
 // time of its bytes, from the end of the preceding kernel until x is ready and in the epilogue. The MMAs are hidden
@@ -25,17 +23,17 @@
 namespace ringside::cuda {
 
 /// Position of a thread's i-th result, and its partial sums.
-template <NTile kNTile>
+template <bool kGateUp>
 struct GemvResult {
   int row, at, output;  // row of x; index within its tile; output of the layer
   int first_sum, sums;  // in tile-sized units for all rows: one partial sum per warp that has a part of the tile
   bool there;
 
   __device__ __forceinline__ GemvResult(const GemmParams& a, int rows, const KTileRuns& runs, int i) {
-    constexpr int kOutputs = NTileOutputs(kNTile);
+    constexpr int kOutputs = kNTileOutputs<kGateUp>;
     const int tile = i / (rows * kOutputs), rest = i - tile * rows * kOutputs;
     row = rest / kOutputs, at = rest % kOutputs, output = runs.Tile(tile) * kOutputs + at;
-    there = tile < runs.tiles && output < (kNTile == NTile::kGateUp ? a.total / 2 : a.total);
+    there = tile < runs.tiles && output < (kGateUp ? a.total / 2 : a.total);
     const int first_warp = runs.WarpOf(tile * runs.k_tiles);
     first_sum = tile + first_warp;
     sums = runs.WarpOf((tile + 1) * runs.k_tiles - 1) - first_warp + 1;
@@ -43,19 +41,18 @@ struct GemvResult {
 };
 
 /// Prefetches the scales and old value of a thread's first result to shared memory while the sums are computed.
-template <class T, class W, NTile kNTile>
+template <class T, class W, bool kGateUp>
 class GemvEpilogue {
  public:
-  static constexpr bool kGateUp = kNTile == NTile::kGateUp;
   __device__ __forceinline__ GemvEpilogue(const GemmParams& a, float* shared, int results)
       : a_(a), shared_(shared + threadIdx.x), results_(results) {}
-  __device__ __forceinline__ void PrefetchScales(const GemvResult<kNTile>& place) const {
+  __device__ __forceinline__ void PrefetchScales(const GemvResult<kGateUp>& place) const {
     if (!place.there || !kHasRowScales<W>) return;
     CopyFloatAsync(shared_, ScalePointer(a_, place.output));
     if (kGateUp) CopyFloatAsync(shared_ + results_, ScalePointer(a_, a_.total / 2 + place.output));
   }
   /// Prefetches the old value of y.
-  __device__ __forceinline__ void PrefetchOld(const GemvResult<kNTile>& place) const {
+  __device__ __forceinline__ void PrefetchOld(const GemvResult<kGateUp>& place) const {
     if (!place.there || !prefetches_old()) return;
     CopyFloatAsync(shared_ + 2 * results_, static_cast<const float*>(a_.y) + place.row * a_.y_stride + place.output);
   }
@@ -64,8 +61,8 @@ class GemvEpilogue {
   /// Epilogue of one result: scales, bias, activation, store. `own`: it is the thread's first result, which was
   /// prefetched.
   template <class SumOf>
-  __device__ __forceinline__ void Finish(const GemvResult<kNTile>& place, bool own, const SumOf& sum_of) const {
-    constexpr int kOutputs = NTileOutputs(kNTile);
+  __device__ __forceinline__ void Finish(const GemvResult<kGateUp>& place, bool own, const SumOf& sum_of) const {
+    constexpr int kOutputs = kNTileOutputs<kGateUp>;
     const int half = a_.total / 2;
     TileResult result{.row = place.row, .place = place.at, .output = place.output, .there = true};
     if (a_.bias != nullptr) result.bias = a_.bias[place.output];
@@ -82,9 +79,7 @@ class GemvEpilogue {
                                                : *ScalePointer(a_, half + place.output);
       up = sum_of(kOutputs + place.at) * kConversionScale<T, W> * up_scale;
     }
-    float sum = sum_of(place.at);
-    if constexpr (kNTile == NTile::kEightOutputs) sum += sum_of(kOutputs + place.at);
-    result.Store<T, kGateUp>(a_, sum * kConversionScale<T, W> * scale, up);
+    result.Store<T, kGateUp>(a_, sum_of(place.at) * kConversionScale<T, W> * scale, up);
   }
 
  private:
@@ -98,11 +93,11 @@ class GemvEpilogue {
 };
 
 /// A block's share of a layer, for 1, 2 or up to 4 rows of x.
-template <class T, int kBits, NTile kNTile, int kRows>
+template <class T, int kBits, bool kGateUp, int kRows>
 class BlockQuantGemv {
  public:
   using W = BlockQuant<kBits>;
-  static constexpr int kOutputs = NTileOutputs(kNTile);
+  static constexpr int kOutputs = kNTileOutputs<kGateUp>;
   static constexpr bool kIntegers = kTakesIntegers<kBits>;
 
   template <bool kNorm>
@@ -114,11 +109,9 @@ class BlockQuantGemv {
     __shared__ ZeroInputs zeros;
     static_assert(sizeof(norm_sums) + sizeof(barriers) + sizeof(zeros) <= kGemvStaticBytes);
     const int rows = kIntegers && kRows <= 2 ? kRows : a.rows;
-    const int warp = threadIdx.x / 32, all = kNTile == NTile::kGateUp ? a.total / 2 : a.total;
+    const int warp = threadIdx.x / 32, all = kGateUp ? a.total / 2 : a.total;
     const uint32_t ring = SharedAddress(shared + warp * stages * kKTileBytes<kBits>);
-    // Whole K tiles of 512 inputs, if they have that size.
-    constexpr int kStep = NTileInputs(kNTile) / kKTileInputs;
-    const KTileRuns runs(a.k / kStep, (all + kOutputs - 1) / kOutputs, at);
+    const KTileRuns runs(a.k, (all + kOutputs - 1) / kOutputs, at);
     const KTileRun run(runs, warp);
     Stream stream(a, runs, run, ring, SharedAddress(barriers + warp * kMaxStages), stages);
 #pragma unroll 1
@@ -127,11 +120,11 @@ class BlockQuantGemv {
     T* x = reinterpret_cast<T*>(shared + kWarps * stages * kKTileBytes<kBits>);
     float* sums = reinterpret_cast<float*>(x + rows * a.x_shared_stride);
     float* after_x = sums + (runs.tiles + kWarps) * rows * kNTileRows;
-    GemvResult<kNTile> own(a, rows, runs, threadIdx.x);
+    GemvResult<kGateUp> own(a, rows, runs, threadIdx.x);
     // forces evaluation here
     asm volatile("" : "+r"(own.row), "+r"(own.at), "+r"(own.output), "+r"(own.first_sum), "+r"(own.sums));
-    const GemvEpilogue<T, W, kNTile> extras(a, after_x + rows * IntegerRowFloats<kBits>(a.x_shared_stride),
-                                            min(runs.tiles * rows * kOutputs, kBlockThreads));
+    const GemvEpilogue<T, W, kGateUp> extras(a, after_x + rows * IntegerRowFloats<kBits>(a.x_shared_stride),
+                                             min(runs.tiles * rows * kOutputs, kBlockThreads));
     extras.PrefetchScales(own);
     const LanePositions<kBits> places(ring);
     if constexpr (kIntegers) {
@@ -159,14 +152,14 @@ class BlockQuantGemv {
     if (own.there) Finish(rows, extras, own, true, sums);
 #pragma unroll 1
     for (int i = threadIdx.x + kBlockThreads; i < runs.tiles * rows * kOutputs; i += kBlockThreads) {
-      const GemvResult<kNTile> place(a, rows, runs, i);
+      const GemvResult<kGateUp> place(a, rows, runs, i);
       if (place.there) Finish(rows, extras, place, false, sums);
     }
   }
 
  private:
-  using Stream = KTileStream<kBits, kNTile>;
-  using Sums = SumsOf<T, kBits, kRows, kNTile>;
+  using Stream = KTileStream<kBits, kGateUp>;
+  using Sums = SumsOf<T, kBits, kRows>;
 
   /// Multiplies a warp's run. There is one partial-sum slot per (tile, warp) that intersect; from one slot to the next
   /// either the tile or the warp advances. A warp without K tiles stores zeros for the tile where its run would start.
@@ -186,8 +179,8 @@ class BlockQuantGemv {
       run.k_tile = 0, ++run.place;
     } while (run.left > 0);
   }
-  static __device__ __forceinline__ void Finish(int rows, const GemvEpilogue<T, W, kNTile>& extras,
-                                                const GemvResult<kNTile>& place, bool own, const float* sums) {
+  static __device__ __forceinline__ void Finish(int rows, const GemvEpilogue<T, W, kGateUp>& extras,
+                                                const GemvResult<kGateUp>& place, bool own, const float* sums) {
     extras.Finish(place, own, [&](int at) {
       const float* from = sums + (place.first_sum * rows + place.row) * kNTileRows + at;
       float sum = 0;
@@ -200,11 +193,11 @@ class BlockQuantGemv {
   }
 };
 
-template <class T, int kBits, bool kNorm, NTile kNTile, int kRows>
+template <class T, int kBits, bool kNorm, bool kGateUp, int kRows>
 __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor) BlockQuantGemvKernel(GemmParams a, int stages) {
   // At once: the next kernel prefetches its weights as soon as an SM has room.
   TriggerProgrammaticLaunch();
-  BlockQuantGemv<T, kBits, kNTile, kRows>::template Run<kNorm>(
+  BlockQuantGemv<T, kBits, kGateUp, kRows>::template Run<kNorm>(
       a, stages, {static_cast<int>(blockIdx.x), static_cast<int>(gridDim.x)});
 }
 /// Two layers of the same rows in one launch; the first `blocks` blocks compute the first layer.
@@ -214,9 +207,9 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor)
   TriggerProgrammaticLaunch();
   const int block = static_cast<int>(blockIdx.x);
   if (block < blocks) {
-    BlockQuantGemv<T, kBits, NTile::kSixteenOutputs, kRows>::template Run<kNorm>(a, stages, {block, blocks});
+    BlockQuantGemv<T, kBits, false, kRows>::template Run<kNorm>(a, stages, {block, blocks});
   } else {
-    BlockQuantGemv<T, kNextBits, NTile::kSixteenOutputs, kRows>::template Run<kNorm>(
+    BlockQuantGemv<T, kNextBits, false, kRows>::template Run<kNorm>(
         next, next_stages, {block - blocks, static_cast<int>(gridDim.x) - blocks});
   }
 }
@@ -229,10 +222,10 @@ void WithRows(const LinearTile& tile, const Body& body) {
     tile.rows == 1 ? body(std::integral_constant<int, 1>()) : body(std::integral_constant<int, 2>());
   }
 }
-template <class T, int kBits, bool kNorm, NTile kNTile>
+template <class T, int kBits, bool kNorm, bool kGateUp>
 void LaunchBlockQuantGemvOf(const Launcher& on, const GemmParams& a, const LinearTile& tile) {
   WithRows<kBits>(tile, [&](auto rows) {
-    Launch(on, BlockQuantGemvKernel<T, kBits, kNorm, kNTile, rows()>, Grid(tile.blocks), kBlockThreads,
+    Launch(on, BlockQuantGemvKernel<T, kBits, kNorm, kGateUp, rows()>, Grid(tile.blocks), kBlockThreads,
            tile.shared_bytes, a, tile.stages);
   });
 }
@@ -240,20 +233,12 @@ template <class T, int kBits>
 void LaunchBlockQuantGemv(const Launcher& on, const GemmArgs& args, const LinearTile& tile) {
   const GemmParams a = ToGemvParams(args, kKTileInputs);
   CHECK_GE(tile.stages, kMinStages);
-  const auto launch = [&](auto n_tile) {
-    args.norm ? LaunchBlockQuantGemvOf<T, kBits, true, n_tile()>(on, a, tile)
-              : LaunchBlockQuantGemvOf<T, kBits, false, n_tile()>(on, a, tile);
-  };
   if (args.epilogue == LinearEpilogue::kSiluMultiply) {
-    return launch(std::integral_constant<NTile, NTile::kGateUp>());
+    return args.norm ? LaunchBlockQuantGemvOf<T, kBits, true, true>(on, a, tile)
+                     : LaunchBlockQuantGemvOf<T, kBits, false, true>(on, a, tile);
   }
-  if constexpr (!kTakesIntegers<kBits>) {
-    if (tile.outputs == NTileOutputs(NTile::kEightOutputs)) {
-      CHECK_EQ(a.k % NTileInputs(NTile::kEightOutputs), 0);
-      return launch(std::integral_constant<NTile, NTile::kEightOutputs>());
-    }
-  }
-  launch(std::integral_constant<NTile, NTile::kSixteenOutputs>());
+  return args.norm ? LaunchBlockQuantGemvOf<T, kBits, true, false>(on, a, tile)
+                   : LaunchBlockQuantGemvOf<T, kBits, false, false>(on, a, tile);
 }
 
 template <class T, int kBits, int kNextBits>

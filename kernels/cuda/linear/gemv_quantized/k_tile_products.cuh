@@ -52,20 +52,17 @@ struct LanePositions {
 };
 
 /// A warp's accumulators of two tiles of 8-bit weights times up to 4 rows of x. W is the left operand; x is repeated to
-/// fill 8 columns. If both tiles have the same outputs, columns 4 to 7 are the inputs of the second tile, and sums of a
-/// tile and the other's inputs are discarded. Two independent accumulation chains.
-template <class T, int kBits, NTile kNTile>
+/// fill 8 columns. Two independent accumulation chains.
+template <class T, int kBits>
 struct ByteSums {
-  static constexpr bool kSameOutputs = kNTile == NTile::kEightOutputs;
   float c[2][4] = {};
 
   /// A lane's address of x for LoadMatrices.
   struct Places {
     uint32_t x;
     __device__ __forceinline__ Places(const GemmParams& a, const T* shared_x) {
-      const int lane = threadIdx.x % 32, row = kSameOutputs ? lane % 4 : lane % 8;
-      const int first = kSameOutputs ? lane % 8 / 4 * kKTileInputs : 0;
-      x = SharedAddress(shared_x + min(row, a.rows - 1) * a.x_shared_stride + first + lane / 8 * 8);
+      const int lane = threadIdx.x % 32;
+      x = SharedAddress(shared_x + min(lane % 8, a.rows - 1) * a.x_shared_stride + lane / 8 * 8);
       asm volatile("" : "+r"(x));
     }
   };
@@ -77,25 +74,15 @@ struct ByteSums {
       LaneTile<kBits> both[2];
 #pragma unroll
       for (int t = 0; t < 2; ++t) places.LoadWithScales(&both[t], tiles, chunk, t);
-      AddChunk(both[0], both[1], own.x + (n * NTileInputs(kNTile) + chunk * kTileInputs) * static_cast<int>(sizeof(T)));
+      AddChunk(both[0], both[1], own.x + (n * kKTileInputs + chunk * kTileInputs) * static_cast<int>(sizeof(T)));
     }
   }
   /// Stores to [row of x][row of W].
   __device__ __forceinline__ void Store(float* to, int rows, int lane) {
-    if constexpr (kSameOutputs) {
-      const bool second = lane % 4 >= 2;
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const int row = lane % 2 * 2 + i;
-        const float sum = second ? c[0][2 + i] + c[1][2 + i] : c[0][i] + c[1][i];
-        if (row < rows) to[row * kNTileRows + lane / 4 + (second ? kTileRows : 0)] = sum;
-      }
-    } else {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int row = lane % 4 * 2 + i % 2;
-        if (row < rows) to[row * kNTileRows + lane / 4 + i / 2 * 8] = c[0][i] + c[1][i];
-      }
+    for (int i = 0; i < 4; ++i) {
+      const int row = lane % 4 * 2 + i % 2;
+      if (row < rows) to[row * kNTileRows + lane / 4 + i / 2 * 8] = c[0][i] + c[1][i];
     }
   }
 
@@ -264,7 +251,7 @@ struct IntegerSums {
   }
 };
 
-template <class T, int kBits, int kRows, NTile kNTile>
-using SumsOf = std::conditional_t<kTakesIntegers<kBits>, IntegerSums<kBits, kRows>, ByteSums<T, kBits, kNTile>>;
+template <class T, int kBits, int kRows>
+using SumsOf = std::conditional_t<kTakesIntegers<kBits>, IntegerSums<kBits, kRows>, ByteSums<T, kBits>>;
 
 }  // namespace ringside::cuda

@@ -6,6 +6,9 @@
 
 namespace ringside::cuda {
 
+template <bool kGateUp>
+constexpr int kNTileOutputs = kNTileRows / (kGateUp ? 2 : 1);
+
 /// A block's index among the blocks of its layer.
 struct BlockPosition {
   int block, blocks;
@@ -15,7 +18,6 @@ struct KTileRuns {
   BlockPosition at;
   int k_tiles, tiles;  // K tiles per N tile; N tiles of the block
 
-  /// `k`: inputs, at kKTileInputs per K tile.
   __device__ __forceinline__ KTileRuns(int k, int all_tiles, BlockPosition place)
       : at(place),
         k_tiles((k + kKTileInputs - 1) / kKTileInputs),
@@ -159,7 +161,7 @@ class KTilePipeline {
 };
 
 /// The K tiles of a warp's run, streamed through its pipeline stages.
-template <int kBits, NTile kNTile>
+template <int kBits, bool kGateUp>
 class KTileStream {
  public:
   /// `barriers`: one per stage.
@@ -172,9 +174,9 @@ class KTileStream {
   /// the rest of it is multiplied by zeros.
   __device__ __forceinline__ void Fetch() {
     if (left_ > 0) {
-      ring_.Copy(from_, kNTile == NTile::kEightOutputs || (k_tile_ * kKTileChunks + 1) * kTileInputs < a_.k);
-      for (const unsigned char*& from : from_.tiles) from += kStep * kKTileChunks * Ring::kChunkBytes;
-      for (const float*& from : from_.scales) from += kStep * kTileScaleFloats;
+      ring_.Copy(from_, (k_tile_ * kKTileChunks + 1) * kTileInputs < a_.k);
+      for (const unsigned char*& from : from_.tiles) from += kKTileChunks * Ring::kChunkBytes;
+      for (const float*& from : from_.scales) from += kTileScaleFloats;
       --left_;
       if (++k_tile_ == runs_.k_tiles) {
         k_tile_ = 0, ++place_;
@@ -189,19 +191,18 @@ class KTileStream {
  private:
   using W = BlockQuant<kBits>;
   using Ring = KTilePipeline<kBits>;
-  static constexpr int kStep = NTileInputs(kNTile) / kKTileInputs;  // in units of kKTileInputs
 
   __device__ __forceinline__ void FindTile() {
-    constexpr bool kSameOutputs = kNTile == NTile::kEightOutputs;
-    const int first = runs_.Tile(place_) * NTileOutputs(kNTile);
-    int second = first + (kSameOutputs ? 0 : kNTile == NTile::kGateUp ? a_.total / 2 : kTileRows);
+    const int first = runs_.Tile(place_) * kNTileOutputs<kGateUp>;
+    int second = first + (kGateUp ? a_.total / 2 : kTileRows);
     if (second >= a_.total) second = first;  // results of missing outputs are discarded
-    const int step = k_tile_ * kStep, second_step = step + (kSameOutputs ? 1 : 0);
-    from_.tiles[0] = WeightTile<W>(a_, first) + step * kKTileChunks * static_cast<int64_t>(Ring::kChunkBytes);
-    from_.tiles[1] = WeightTile<W>(a_, second) + second_step * kKTileChunks * static_cast<int64_t>(Ring::kChunkBytes);
+    from_.tiles[0] = WeightTile<W>(a_, first), from_.tiles[1] = WeightTile<W>(a_, second);
+    for (const unsigned char*& from : from_.tiles) {
+      from += k_tile_ * kKTileChunks * static_cast<int64_t>(Ring::kChunkBytes);
+    }
     if constexpr (W::Tile::kHasTileScale) {
-      from_.scales[0] = TileScales(a_, first) + step * kTileScaleFloats;
-      from_.scales[1] = TileScales(a_, second) + second_step * kTileScaleFloats;
+      from_.scales[0] = TileScales(a_, first) + k_tile_ * kTileScaleFloats;
+      from_.scales[1] = TileScales(a_, second) + k_tile_ * kTileScaleFloats;
     }
   }
 
