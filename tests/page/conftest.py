@@ -72,7 +72,7 @@ def tab(browser):
             context = browser.new_context(**options)
             context.set_default_timeout(PATIENCE_S * 1000)
             # The tiny model's titles are noise.
-            context.add_init_script("localStorage.getItem('ringside.titles') ?? localStorage.setItem('ringside.titles', 'false')")
+            context.add_init_script("location.origin !== 'null' && (localStorage.getItem('ringside.titles') ?? localStorage.setItem('ringside.titles', 'false'))")
             contexts.append(context)
         else:
             context = beside.page.context

@@ -200,8 +200,8 @@ def test_chatgpt_is_imported(start, tab, packed):
     assert page.items() == [("user", "Hello"), ("assistant", "Part one\n\nand two")]
 
 
-def test_open_webui_is_imported(server, tab):
-    page = tab(server)
+def test_open_webui_is_imported(start, tab):
+    page = tab(start())  # the import is pinned
     page.page.locator("#sidebar input[type=file]").set_input_files({"name": "chats.json", "mimeType": "", "buffer": json.dumps(OPEN_WEBUI).encode()})
     expect(page.page.locator("#top .title")).to_have_text("From Open WebUI")
     expect(page.answers).to_have_count(1)
