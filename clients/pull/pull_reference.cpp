@@ -27,7 +27,7 @@ bool TakeHubPrefix(std::string_view& text) {
 
 /// The repository or file of a URL of the hub's pages.
 Outcome<PullReference> ReadHubUrl(const WebUrl& url) {
-  static const std::regex kPage(R"(/([\w.-]+)/([\w.-]+)(?:/(?:resolve|blob|tree)/([\w.-]+)(?:/(.+))?)?/?)");
+  static const std::regex kPage(R"(/(\w[\w.-]*)/(\w[\w.-]*)(?:/(?:resolve|blob|tree)/(\w[\w.-]*)(?:/(.+))?)?/?)");
   const std::string path = url.target.substr(0, url.target.find_first_of("?#"));
   std::smatch match;
   if (!std::regex_match(path, match, kPage)) return NoReference(url.ToString());

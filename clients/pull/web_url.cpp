@@ -55,6 +55,7 @@ Outcome<WebUrl> ParseWebUrl(std::string_view text) {
   if (rest.substr(0, end).find('@') != std::string_view::npos) return UnusableUrl(text, "must have no user name.");
   const Outcome<ServerUrl> server = ParseServerUrl((tls ? "https://" : "http://") + std::string(rest.substr(0, end)));
   if (!server) return server.failure();
+  if (!IsPlainFileName(server->host)) return UnusableUrl(text, "has no usable host name.");  // it names a folder
   WebUrl url{.tls = tls, .host = server->host, .port = server->port};
   std::ranges::transform(url.host, url.host.begin(),
                          [](unsigned char c) { return static_cast<char>(std::tolower(c)); });

@@ -57,7 +57,8 @@ TEST(PullReference, ReadsTheNamesOfEachSource) {
   EXPECT_EQ(ollama->owner, "library");
   EXPECT_EQ(ParsePullReference("bob/qwen3:4b")->Describe(), "bob/qwen3:4b");
   EXPECT_EQ(ParsePullReference("http://[::1]:8080/x.gguf")->url.ToString(), "http://[::1]:8080/x.gguf");
-  for (const char* bad : {"", "hf:x", "hf:../y", "a/b/c", "x.gguf", "ftp://h/x.gguf", "https://u:p@h/x.gguf", "a b"}) {
+  for (const char* bad : {"", "hf:x", "hf:../y", "a/b/c", "x.gguf", "ftp://h/x.gguf", "https://u:p@h/x.gguf", "a b",
+                          "https://.h/x.gguf", "https://../x.gguf", "https://huggingface.co/../y/tree/main"}) {
     EXPECT_FALSE(ParsePullReference(bad).ok()) << bad;
   }
 }

@@ -40,6 +40,7 @@ std::vector<std::string> Seeds() {
           JoinParts({"hf:ada/Tiny:safetensors", kListing, "https://cdn.example.org/x"}),
           JoinParts({"hf:ada/Tiny:q8_0", kListing, "//cdn.example.org/x"}),
           JoinParts({"https://huggingface.co/ada/Tiny/blob/main/a-Q4_K_M.gguf", kListing, "../x"}),
+          JoinParts({"https://hf.co/../Tiny/tree/main", kListing, "https://.example.org/x"}),
           JoinParts({"https://example.org/a/b/c-00001-of-00003.gguf?x=%2e%2e", manifest, "http://h/"}),
           JoinParts({"bob/qwen3:4b", manifest, "?y"})};
 }

@@ -141,7 +141,7 @@ def test_starts_its_own_server(model, samples):
     assert done.returncode == 0 and json.loads(done.stdout)["perplexity"] > 1, done
     assert not (samples / "data").exists(), "nothing of it is kept"
     nobody = evaluate("perplexity", "--model", samples / "no.gguf", samples / "text.txt", environment=environment)
-    assert nobody.returncode == 1 and "The server exited" in nobody.stderr and "no.gguf" in nobody.stderr, nobody
+    assert nobody.returncode == 1 and "There is no file or folder" in nobody.stderr and "no.gguf" in nobody.stderr, nobody
 
 
 class Mute(BaseHTTPRequestHandler):
