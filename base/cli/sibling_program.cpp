@@ -18,6 +18,13 @@ std::string SiblingProgram(const std::string& name) {
   return std::filesystem::exists(sibling, error) ? sibling.string() : name;
 }
 
+void ExecuteWords(std::vector<std::string>& words) {
+  std::vector<char*> raw;
+  for (std::string& word : words) raw.push_back(word.data());
+  raw.push_back(nullptr);
+  execvp(raw[0], raw.data());
+}
+
 int RunSibling(const std::string& name, char** argv) {
   std::string path = SiblingProgram(name);
   argv[0] = path.data();

@@ -49,11 +49,8 @@ std::string LastLines(const std::string& text) {
   ::dup2(nothing, STDIN_FILENO);
   ::dup2(file, STDOUT_FILENO);
   ::dup2(file, STDERR_FILENO);
-  std::vector<char*> raw;
-  for (std::string& argument : arguments) raw.push_back(argument.data());
-  raw.push_back(nullptr);
-  ::execvp(raw[0], raw.data());
-  std::fprintf(stderr, "cannot start %s: %s\n", raw[0], std::strerror(errno));
+  ExecuteWords(arguments);
+  std::fprintf(stderr, "cannot start %s: %s\n", arguments[0].c_str(), std::strerror(errno));
   std::fflush(stderr);
   ::_exit(127);
 }

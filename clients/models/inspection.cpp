@@ -29,10 +29,7 @@ constexpr size_t kPathsPerProcess = 200;  // a command line is bounded
   ::dup2(nothing, STDIN_FILENO);
   ::dup2(out, STDOUT_FILENO);
   ::dup2(nothing, STDERR_FILENO);
-  std::vector<char*> raw;
-  for (std::string& word : command) raw.push_back(word.data());
-  raw.push_back(nullptr);
-  ::execvp(raw[0], raw.data());
+  ExecuteWords(command);
   ::_exit(127);
 }
 

@@ -20,7 +20,7 @@ bool LooksLikePath(const std::string& name) {
 
 /// The models in the folder of a repository from which some were pulled.
 std::vector<LocalModel> PulledFrom(const std::vector<LocalModel>& models, const PullReference& reference) {
-  const std::string folder = ModelsFolder() + "/" + reference.owner + "/" + reference.name;
+  const std::string folder = ModelsFolder() + "/" + reference.Place();
   std::vector<LocalModel> pulled;
   for (const LocalModel& model : models) {
     if (model.path == folder || model.path.starts_with(folder + "/")) pulled.push_back(model);
@@ -31,8 +31,7 @@ std::vector<LocalModel> PulledFrom(const std::vector<LocalModel>& models, const 
 /// The path of a model that an earlier pull of this reference left; "" if there is none.
 std::string PulledPath(const std::vector<LocalModel>& models, const PullReference& reference) {
   if (reference.kind == PullReference::Kind::kOllama) {
-    const std::string name = reference.name + "-" + reference.variant + ".gguf";
-    const std::string path = ModelsFolder() + "/ollama/" + reference.owner + "/" + name;
+    const std::string path = ModelsFolder() + "/" + reference.Place();
     const auto found = std::ranges::find(models, path, &LocalModel::path);
     return found == models.end() ? "" : path;
   }
@@ -41,7 +40,7 @@ std::string PulledPath(const std::vector<LocalModel>& models, const PullReferenc
   std::vector<std::string> files;
   for (const LocalModel& model : pulled) {
     if (reference.variant.empty() && !model.path.ends_with(".gguf")) return model.path;
-    // Of a split model only the first part is listed: its name without the number serves as well.
+    // A split model is listed as its first part: its name without the number is enough.
     files.push_back(model.name + ".gguf");
   }
   const std::vector<GgufModel> ggufs = GroupGgufFiles(files);

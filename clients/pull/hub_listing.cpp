@@ -52,7 +52,7 @@ Outcome<std::vector<std::string>> ChooseFiles(const PullReference& reference,
     folder.push_back(path);
     weights |= path.ends_with(".safetensors");
   }
-  model.target = reference.owner + "/" + reference.name;
+  model.target = reference.Place();
   const std::vector<GgufModel> ggufs = GroupGgufFiles(paths);
   const bool wants_folder = EqualsIgnoringCase(reference.variant, "safetensors");
   if (!ggufs.empty() && !wants_folder) {

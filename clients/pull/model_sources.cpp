@@ -57,8 +57,8 @@ Outcome<RemoteModel> FindInOllamaRegistry(const PullReference& reference, const 
   if (answer->status != 200) return Failure{DescribeRefusal(answer->status, registry->Authority(), name, false, false)};
   const Outcome<OllamaLayer> layer = ReadOllamaManifest(answer->body);
   if (!layer) return Failure{name + ": " + layer.failure().message + "."};
-  const std::string file = reference.name + "-" + reference.variant + ".gguf";
-  RemoteModel model{.name = name, .target = "ollama/" + reference.owner + "/" + file};
+  RemoteModel model{.name = name, .target = reference.Place()};
+  const std::string file = model.target.substr(model.target.rfind('/') + 1);
   model.files.push_back(
       {file, Under(*registry, path + "/blobs/sha256:" + layer->sha256), layer->size, {Digest::kSha256, layer->sha256}});
   return model;

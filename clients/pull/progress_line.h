@@ -17,7 +17,7 @@ class ProgressLine {
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  /// Starts a file, of which `done` bytes are on this machine.
+  /// Starts a file. `done`: bytes that are on this machine already.
   void Start(const std::string& name, uint64_t done, std::optional<uint64_t> total);
   void Advance(uint64_t done, std::optional<uint64_t> total);
   void Finish();

@@ -49,6 +49,11 @@ std::string PullReference::Describe() const {
   return kind == PullReference::Kind::kHub || variant.empty() ? all : all + ":" + variant;
 }
 
+std::string PullReference::Place() const {
+  const std::string place = owner + "/" + name;
+  return kind == PullReference::Kind::kOllama ? "ollama/" + place + "-" + variant + ".gguf" : place;
+}
+
 Outcome<PullReference> ParsePullReference(std::string_view text) {
   if (text.size() > kMaxReferenceBytes) return NoReference(text);
   if (text.starts_with("https://") || text.starts_with("http://")) {

@@ -23,6 +23,8 @@ struct PullReference {
 
   /// "Qwen/Qwen3-4B-GGUF", "qwen3:4b", the URL: for messages.
   std::string Describe() const;
+  /// Below the models' folder: OWNER/NAME, where a repository's models are (kHub), or the file of the model (kOllama).
+  std::string Place() const;
 };
 
 /// Fails with a sentence for a text that is no reference.

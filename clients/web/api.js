@@ -102,7 +102,7 @@ const allItems = async (path) => wholeItems(await rawItems(path));
 export const getRawItems = (id) => rawItems(`${one(id)}/items`);
 export const getItems = (id) => allItems(`${one(id)}/items`);
 export const cancelResponse = (id) => json("POST", `/v1/responses/${encodeURIComponent(id)}/cancel`);
-// Calls `hear` for each event of an answer from its beginning, until it ends.
+// Calls `hear` with each event of an answer, from the first to the last.
 export async function streamResponse(id, hear, signal) {
   const response = await request("GET", `/v1/responses/${encodeURIComponent(id)}?stream=true`, { signal });
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();

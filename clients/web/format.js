@@ -15,7 +15,7 @@ export function short(number) {
   return `${(number / 1_000_000).toFixed(1)}M`;
 }
 
-// Of a text, by its characters.
+// A text's size, estimated from its characters.
 export const size = (characters) => (characters < 1000 ? `${count(characters)} B` : characters < 1_000_000 ? `${count(characters / 1000)} kB` : `${(characters / 1_000_000).toFixed(1)} MB`);
 
 export const seconds = (ms) => (ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(ms < 10_000 ? 1 : 0)} s`);

@@ -15,7 +15,7 @@ struct UnsupportedTrait {
 UnsupportedTrait FindUnsupportedTrait(std::string_view architecture);
 
 /// The supported name that shares the most letters at both ends with an unknown one ("qwen35moe" for "qwen5moe"), at
-/// least three of them at the start; among several the one nearest in length, and the last. Empty if there is none.
+/// least three at the start; among several the one nearest in length, and the last. Empty if there is none.
 std::string_view NearestArchitecture(std::string_view architecture, std::span<const std::string_view> supported);
 
 }  // namespace ringside

@@ -18,11 +18,6 @@ class Device : public DeviceTest, public ::testing::WithParamInterface<std::stri
     Use(GetParam());
     unit_ = Rounding(type_);
   }
-  std::vector<float> RandomRounded(int64_t n, uint32_t seed, float scale = 1) const {
-    std::vector<float> out = RandomFloats(static_cast<size_t>(n), seed, scale);
-    for (float& x : out) x = Rounded(type_, x);
-    return out;
-  }
 
   double unit_ = 0;
 };

@@ -6,12 +6,19 @@
 #include <span>
 
 #include "kernels/formats/half.h"
+#include "tests/kernels/reference.h"
 
 namespace ringside::testing {
 
 float Rounded(DType dtype, float x) {
   if (dtype == DType::kF16) return HalfToFloat(FloatToHalf(x));
   return dtype == DType::kBF16 ? Bf16ToFloat(FloatToBf16(x)) : x;
+}
+
+std::vector<float> DeviceTest::RandomRounded(int64_t n, uint32_t seed, float scale) const {
+  std::vector<float> out = RandomFloats(static_cast<size_t>(n), seed, scale);
+  for (float& x : out) x = Rounded(type_, x);
+  return out;
 }
 
 bool MultipliesInE4M3(const Backend& device, DType weights, int64_t rows, int64_t outputs, int64_t cols) {

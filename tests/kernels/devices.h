@@ -109,6 +109,8 @@ class DeviceTest : public ::testing::Test {
     if (backend_ == nullptr) GTEST_SKIP() << "no " << device << " here";
     type_ = backend_->activation_dtype();
   }
+  /// Values that this type represents.
+  std::vector<float> RandomRounded(int64_t n, uint32_t seed, float scale = 1) const;
 
   std::unique_ptr<Backend> backend_;
   DType type_ = DType::kF32;  // of its activations

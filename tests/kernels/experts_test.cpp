@@ -250,7 +250,7 @@ TEST_P(WideExpertsTest, MatchNaiveLoops) {
   }
 }
 
-/// Experts of one width, a multiple of a GPU's K tile: a single row has kernels of its own.
+/// Experts of one width, a multiple of a GPU's K tile: a single row has special kernels.
 class RowExpertsTest : public ExpertsTest {
  protected:
   void SetUp() override {

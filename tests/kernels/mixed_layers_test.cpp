@@ -78,7 +78,7 @@ TEST_P(MixedLayers, MatchTheirMatrices) {
   ExpectRight({{kQ5_K, 1040}, {kQ4_K, 520}, {kQ4_K, 32}, {kQ4_K, 32}}, 20, 2048);
 }
 
-// Of few outputs and long rows.
+// Few outputs and long rows.
 TEST_P(MixedLayers, LongRows) {
   for (const int64_t rows : {1, 2, 20}) ExpectRight({{DType::kQ4_K, 40}, {DType::kQ6_K, 24}}, rows, 17408);
 }

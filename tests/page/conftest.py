@@ -38,6 +38,21 @@ def shared_server(model, tmp_path_factory):
         yield server.wait_until_ready()
 
 
+@pytest.fixture(scope="module")
+def renderer(browser, shared_server):
+    """A tab in which whole(text) is the HTML of a Markdown text."""
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(f"http://127.0.0.1:{shared_server.port}/")
+    page.evaluate(
+        """async () => {
+          const { markdown } = await import("/page/text/markdown.js");
+          window.whole = (text) => { const box = document.createElement("div"); box.append(markdown(text)); return box.innerHTML; };
+        }""")
+    yield page
+    context.close()
+
+
 @pytest.fixture
 def server(shared_server):
     """One server shared by all tests that need no private one."""

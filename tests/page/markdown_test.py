@@ -8,15 +8,10 @@ CODE = '<figure class="code" data-language="{0}"><figcaption><span>{1}</span>'
 
 
 @pytest.fixture(scope="module")
-def page(browser, shared_server):
-    context = browser.new_context()
-    page = context.new_page()
-    page.goto(f"http://127.0.0.1:{shared_server.port}/")
-    page.evaluate(
+def page(renderer):
+    renderer.evaluate(
         """async () => {
-          const { markdown } = await import("/page/text/markdown.js");
           const { LiveText } = await import("/page/text/live_text.js");
-          window.whole = (text) => { const box = document.createElement("div"); box.append(markdown(text)); return box.innerHTML; };
           // Lets a text grow to each of these lengths, with a frame for each.
           window.grown = async (text, ends) => {
             const box = document.createElement("div");
@@ -32,8 +27,7 @@ def page(browser, shared_server):
             return box.innerHTML;
           };
         }""")
-    yield page
-    context.close()
+    return renderer
 
 
 def a(address, text):

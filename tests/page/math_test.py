@@ -7,18 +7,9 @@ import pytest
 from playwright.sync_api import expect
 
 
-@pytest.fixture(scope="module")
-def page(browser, shared_server):
-    context = browser.new_context()
-    page = context.new_page()
-    page.goto(f"http://127.0.0.1:{shared_server.port}/")
-    page.evaluate(
-        """async () => {
-          const { markdown } = await import("/page/text/markdown.js");
-          window.whole = (text) => { const box = document.createElement("div"); box.append(markdown(text)); return box.innerHTML; };
-        }""")
-    yield page
-    context.close()
+@pytest.fixture
+def page(renderer):
+    return renderer
 
 
 def math(page, tex):

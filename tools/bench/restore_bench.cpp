@@ -143,7 +143,7 @@ class RestoreBench {
     if (!options_.path.empty()) Disk(tokens, *kept, ids, bytes);
   }
 
-  // Captured, stored and flushed durably; then fetched by a store opened anew, with a cold page cache, and restored.
+  // Captured, stored and flushed durably; then fetched by a reopened store with a cold page cache, and restored.
   void Disk(int64_t tokens, KvCache& kept, const std::vector<int32_t>& ids, double bytes) {
     RocksDbStoreOptions disk;
     disk.path = options_.path + "/restore_bench";
@@ -176,7 +176,7 @@ class RestoreBench {
     PlainFile(tokens, static_cast<size_t>(bytes));
   }
 
-  // The same bytes to and from one file.
+  // Writes and reads one plain file of this size.
   void PlainFile(int64_t tokens, size_t bytes) {
     constexpr size_t kPiece = size_t{1} << 20;
     std::vector<uint32_t> piece(kPiece / 4);

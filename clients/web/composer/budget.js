@@ -50,7 +50,7 @@ export class Budget {
     return result;
   }
 
-  // The longest beginning of `text`, within `around` (a function that makes the message of it), that fits the window.
+  // The longest prefix of `text` whose message fits the window. `around` makes the message.
   async shorten(text, around) {
     let least = 0, most = text.length;
     for (let step = 0; step < 12 && most - least > Math.max(16, text.length / 200); ++step) {

@@ -74,7 +74,7 @@ function fromOpenWebUi(entry) {
 // ---- this page's JSON, and any list of messages ----------------------------------------------------------------------
 
 function fromPage({ title, instructions, metadata, items }) {
-  // The wire format of the server itself; ids are given anew.
+  // The server's own wire format; it assigns new ids.
   const known = items.filter((item) => ["message", "function_call", "function_call_output", "reasoning"].includes(item?.type)).map(({ id, status, ...item }) => item);
   return { title: string(title), instructions: string(instructions), pinned: metadata?.pinned === "1", archived: metadata?.archived === "1", items: known };
 }

@@ -80,8 +80,8 @@ struct AttentionPlan {
   int32_t tiles_of_group = 1;
   int32_t splits = 1;  // of a tile's keys
   int32_t paired = 0;  // two blocks of half the warps per SM; only with one split, on devices with clusters
-  // The splits of `tiles` form no cluster: more of them than a cluster has, for long contexts of few key heads, which a
-  // second kernel reduces.
+  // The splits of `tiles` form no cluster: there are more than a cluster has blocks (long contexts of few key heads),
+  // and a second kernel reduces them.
   int32_t apart = 0;
   int32_t chunk_count = 0;
   int32_t chunk_splits = 1;

@@ -186,7 +186,7 @@ struct LaneTile {
     return {PairOfValue<T>(own.scale), PairOfValue<T>(fmaf(kMiddle, own.scale, own.offset))};
   }
   /// The pair in the row's units, in T. The centred integer is exact; its product with the scale and the remaining
-  /// offset are each rounded to T. Of E4M3 tiles: the exact values in units of the tile's scale.
+  /// offset are each rounded to T. E4M3 tiles: the exact values in units of the tile's scale.
   template <class T>
   __device__ __forceinline__ uint32_t Rounded(int g, int i, const InType<T>& by) const {
     const uint32_t bits = Pair<T>(g, i);

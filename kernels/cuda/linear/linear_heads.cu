@@ -40,7 +40,7 @@ __device__ __forceinline__ void CopyEight(T* to, const T* from, const T* valid, 
   }
 }
 
-/// Loads inputs [first, first + kInputs) of `count` lines of k inputs, `stride` apart, of which `real` exist.
+/// Loads inputs [first, first + kInputs) of `count` lines of k inputs, `stride` apart. Lines from `real` on are zeros.
 template <class T, bool kAligned, int kThreads>
 __device__ __forceinline__ void FetchLines(const T* from, int64_t stride, int count, int real, int first, int k,
                                            T* to) {
@@ -151,8 +151,13 @@ void LaunchOfType(const Launcher& on, const HeadsParams& a, int64_t heads) {
 void LaunchLinearHeads(const Launcher& on, const void* weight, bool weight_is_made, int64_t heads, int64_t outputs,
                        Tensor x, Tensor y) {
   const int64_t carried = y.cols / heads - outputs;
-  const HeadsParams a{
-      weight, x, y, static_cast<int>(outputs), static_cast<int>(x.cols / heads - carried), static_cast<int>(carried), weight_is_made};
+  const HeadsParams a{weight,
+                      x,
+                      y,
+                      static_cast<int>(outputs),
+                      static_cast<int>(x.cols / heads - carried),
+                      static_cast<int>(carried),
+                      weight_is_made};
   x.dtype == DType::kF16 ? LaunchOfType<__half>(on, a, heads) : LaunchOfType<__nv_bfloat16>(on, a, heads);
 }
 

@@ -229,7 +229,7 @@ __global__ void __launch_bounds__(kThreads, kResident) SingleRowsKernel(Recurren
   __syncthreads();
   const RowGroup group{0, 1, row};
   SolveRows(a, t, b, group, shared);
-  FinishRows(a, t, b, group, b.s.first_row, 0, shared);  // each thread stores the results of its own u
+  FinishRows(a, t, b, group, b.s.first_row, 0, shared);  // each thread stores the results of the u that it solved
   if (row + 1 < kStateChunk) return;
   __syncthreads();
   FoldChunk(a, t, b, state, shared);

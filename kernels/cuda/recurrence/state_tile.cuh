@@ -226,7 +226,7 @@ __device__ __forceinline__ void SolveRows(const RecurrencePlan& a, const StateTi
   }
 }
 
-/// Stores o of the group's rows, of which the first is `step_row` of the step, and u of those from `tail_from` on.
+/// Stores o of the group's rows, which begin at row `step_row` of the step, and u of the rows from `tail_from` on.
 __device__ __forceinline__ void FinishRows(const RecurrencePlan& a, const StateTile& t, const StateBlock& b,
                                            const RowGroup& group, int64_t step_row, int tail_from,
                                            const float* shared) {
@@ -312,8 +312,8 @@ inline dim3 StateGrid(const RecurrencePlan& plan, const StateTile& t) {
   return Grid((plan.value_size + t.slice - 1) / t.slice, plan.value_heads, plan.part_count);
 }
 
-/// The tile of up to `rows` rows, `state_rows` of them multiplied by the state together, with the largest slice that
-/// occupies the device, as far as it fits in shared memory.
+/// The tile of up to `rows` rows, with `state_rows` rows multiplied by the state together. Its slice is the largest
+/// that occupies the device and fits in shared memory.
 inline StateTile TileFor(const Launcher& on, const RecurrencePlan& plan, int rows, int state_rows) {
   const auto half = [](int slice) { return (slice / 2 + 15) / 16 * 16; };
   const auto blocks = [&](int slice) {

@@ -64,7 +64,7 @@ __device__ __forceinline__ void LoadRows(const RecurrencePlan& a, const StateTil
   }
 }
 
-/// The products of key i with the keys and queries of kWeighedRows rows, the first of them r of the tile, times the
+/// The products of key i with the keys and queries of kWeighedRows rows, beginning at row r of the tile, times the
 /// decays between the rows: in four sums over every fourth channel each.
 __device__ __forceinline__ void WeighUpdate(const RecurrencePlan& a, const StateTile& t, const TileRows& rows, int r,
                                             int i, float* shared) {

@@ -94,7 +94,7 @@ TEST(BlockQuantPacking, TilesAddOnlyScalesToTheFileSize) {
   EXPECT_FALSE(cuda::BlockQuantTypeOf(DType::kBF16));
 }
 
-/// E4M3 values of 1, with a scale for each 32 of them.
+/// E4M3 values of 1, with a scale per 32 values.
 std::vector<std::byte> E4M3Ones(std::span<const float> scales) {
   std::vector<std::byte> out(scales.size() * 36, std::byte{0x38});
   for (size_t i = 0; i < scales.size(); ++i) std::memcpy(&out[i * 36], &scales[i], sizeof(float));

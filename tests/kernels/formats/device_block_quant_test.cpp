@@ -17,11 +17,6 @@ class BlockQuantDevice : public DeviceTest, public ::testing::WithParamInterface
  protected:
   void SetUp() override { Use(GetParam()); }
 
-  std::vector<float> RandomRounded(int64_t n, uint32_t seed) const {
-    std::vector<float> out = RandomFloats(static_cast<size_t>(n), seed);
-    for (float& x : out) x = Rounded(type_, x);
-    return out;
-  }
   Weight Load(const RandomWeight& w) {
     Weight out = std::move(backend_->LoadWeight(w.host()).value());
     EXPECT_EQ(out.dtype, *cuda::BlockQuantTypeOf(w.dtype));

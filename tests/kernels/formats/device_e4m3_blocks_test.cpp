@@ -26,11 +26,6 @@ class E4M3Blocks : public DeviceTest, public ::testing::WithParamInterface<std::
     const bool rounds = on_gpu() && (HasFixedOrder(GetParam()) || !has_kernel);
     return rounds ? 2 * Rounding(type_) : 1e-5;
   }
-  std::vector<float> RandomRounded(int64_t n, uint32_t seed) const {
-    std::vector<float> out = RandomFloats(static_cast<size_t>(n), seed);
-    for (float& x : out) x = Rounded(type_, x);
-    return out;
-  }
   /// Several matrices with one input.
   struct Layer {
     std::vector<RandomWeight> random;

@@ -18,11 +18,6 @@ class E4M3Device : public DeviceTest, public ::testing::WithParamInterface<std::
     if (IsSkipped()) return;
     if (!MultipliesInE4M3(*backend_, DType::kF8E4M3, 64, 64, 64)) GTEST_SKIP() << "no products in E4M3 here";
   }
-  std::vector<float> RandomRounded(int64_t n, uint32_t seed) const {
-    std::vector<float> out = RandomFloats(static_cast<size_t>(n), seed);
-    for (float& x : out) x = Rounded(type_, x);
-    return out;
-  }
   /// A layer of several matrices with one input.
   struct Layer {
     std::vector<RandomWeight> random;

@@ -17,11 +17,6 @@ class W8Device : public DeviceTest, public ::testing::WithParamInterface<std::st
     Use(GetParam());
     weight_type_ = *QuantizationOf(GetParam());
   }
-  std::vector<float> RandomRounded(int64_t n, uint32_t seed) const {
-    std::vector<float> out = RandomFloats(static_cast<size_t>(n), seed);
-    for (float& x : out) x = Rounded(type_, x);
-    return out;
-  }
   /// Relative to the terms' magnitudes. Many rows, and rows of odd lengths, convert the weights to the type of x: each
   /// term is off by at most one rounding, and all may be in one direction. (Below f16's normal numbers it is 2^-25 per
   /// input, which is part of the additional allowance.) Sums are float32: k terms have an error of about sqrt(k) 2^-24.
