@@ -18,7 +18,7 @@
 #include "kernels/cuda/linear/linear_plan.h"
 #include "kernels/cuda/linear/low_rank_plan.h"
 #include "kernels/cuda/recurrence/recurrence_plan.h"
-#include "kernels/cuda/row_op.h"
+#include "kernels/cuda/rows/row_op.h"
 #include "kernels/cuda/sampling/device_sampling_params.h"
 #include "kernels/row_sampling_params.h"
 #include "kernels/tensor.h"
@@ -38,7 +38,7 @@ std::array<int, kMaxClusterBlocks + 1> QueryResidentClusters(int multiprocessors
 /// the device can run none.
 int LoadedCodeArchitecture();
 
-// ---- rows.cu
+// ---- rows/rows.cu
 /// y[r] (+)= row ids[r] of a table of `dtype` with y.cols columns, times `scale`; DeferredToken(i) stands for
 /// sampled[i]. `ids` and `sampled` are in device memory. `scales`: row scales of a quantized table, otherwise null.
 void LaunchEmbed(const Launcher& on, const void* table, DType dtype, const float* scales, const int32_t* ids,
@@ -74,7 +74,7 @@ void LaunchConvert(const Launcher& on, Tensor x, Tensor y);
 void LaunchUpload(const Launcher& on, void* to, const void* from, size_t bytes);
 void LaunchAddBias(const Launcher& on, const float* bias, Tensor y);
 
-// ---- row_ops.cu
+// ---- rows/row_ops.cu
 void LaunchRowOp(const Launcher& on, const Tensor& x, const Tensor& y, const RowOp& op);
 
 // ---- linear/launch_linear.cpp

@@ -10,7 +10,7 @@
 #include "kernels/cuda/experts/experts_plan.h"
 #include "kernels/cuda/linear/low_rank_plan.h"
 #include "kernels/cuda/recurrence/recurrence_plan.h"
-#include "kernels/cuda/row_op.h"
+#include "kernels/cuda/rows/row_op.h"
 #include "kernels/cuda/sampling/device_sampling_params.h"
 #include "kernels/row_sampling_params.h"
 #include "kernels/tensor.h"

@@ -4,7 +4,7 @@
 
 #include <span>
 
-#include "kernels/cuda/row_sums.h"
+#include "kernels/cuda/rows/row_sums.h"
 #include "kernels/cuda/steps/step_op.h"
 
 namespace ringside::cuda {

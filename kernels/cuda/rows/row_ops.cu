@@ -2,8 +2,8 @@
 // type; all are memory-bound, so a thread takes eight adjacent elements if rows allow it.
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/row_op.h"
-#include "kernels/cuda/row_sums.h"
+#include "kernels/cuda/rows/row_op.h"
+#include "kernels/cuda/rows/row_sums.h"
 
 namespace ringside::cuda {
 namespace {
