@@ -127,7 +127,7 @@ Status CheckRecurrence(const ModelSpec& spec) {
   if (spec.attention_layers() == 0) {
     return InvalidArgument("the model has no layer with attention, which is not supported");
   }
-  if (spec.state().empty()) return Status::Ok();
+  if (spec.recurrent_layers() == 0) return Status::Ok();  // not state(): its products may overflow before the checks
   RETURN_IF_ERROR(CheckRange("convolution's size", sizes.kernel, 2, RecurrenceShape::kMaxKernel));
   if (sizes.mixer == Mixer::kConvolution) return Status::Ok();
   RETURN_IF_ERROR(CheckRange("number of recurrent key heads", sizes.key_heads, 1, 1024));
@@ -191,11 +191,13 @@ int64_t ModelSpec::Widest(int64_t (ModelSpec::*columns)(int64_t layer) const) co
   return widest;
 }
 
-StateShape ModelSpec::state() const {
+int64_t ModelSpec::recurrent_layers() const {
   int64_t count = 0;
   for (int64_t layer = 0; layer < layers; ++layer) count += IsRecurrent(Layer(layer).mixer) ? 1 : 0;
-  return recurrence.StateOf(count);
+  return count;
 }
+
+StateShape ModelSpec::state() const { return recurrence.StateOf(recurrent_layers()); }
 
 // What the convolution takes, the gate of the result, weights and rates; or three parts of the stream's width. Kimi
 // Delta Attention also has the low-rank inputs of rates and gate.

@@ -203,6 +203,8 @@ struct ModelSpec {
   bool recurrent() const { return recurrence.mixer != Mixer::kNone; }
   /// Number of layers with keys and values in the cache.
   int64_t attention_layers() const;
+  /// Number of layers with a recurrent state.
+  int64_t recurrent_layers() const;
   /// Layout of the recurrent layers' states, without slots.
   StateShape state() const;
   /// The widest dense MLP of any layer, or 0.
