@@ -38,8 +38,9 @@ __device__ __forceinline__ void FillSegment(const ExpertsCall& a, const ExpertRo
   }
 #pragma unroll 1
   for (int r = 0; r < group.count; ++r) {
-    const int pair = a.order[group.first + r];
-    to.row_at[r] = kIn ? pair / a.plan.experts_per_row : group.first + r, to.target[r] = kIn ? group.first + r : pair;
+    const int at = group.first + r;
+    to.row_at[r] = kIn ? a.order[at] / a.plan.experts_per_row : at;
+    if constexpr (kIn) to.target[r] = at;  // else as FetchTargets
   }
 }
 
@@ -166,6 +167,15 @@ __device__ __forceinline__ void FetchUnits(const Segment& segment, float* units)
     const int output = segment.first_output + tile * kTileOutputs<kIn> + (kIn ? at % kTileRows : at);
     if (kIn || output < segment.outputs) CopyFloatAsync(units + i, matrix.units + matrix.first_row + output);
   }
+}
+
+/// Prefetches the destinations of the second GEMM's results; available after WaitForAllCopies.
+/// REQUIRES: the grid dependency sync. Before it the L1 cache may hold the pairs of an earlier call.
+__device__ __forceinline__ void FetchTargets(const ExpertsCall& a, Segment& segment) {
+  const int r = static_cast<int>(threadIdx.x);
+  if (r >= segment.rows.count) return;
+  CopyFloatAsync(reinterpret_cast<float*>(segment.target + r),
+                 reinterpret_cast<const float*>(a.order + segment.rows.first + r));
 }
 
 /// Epilogue of a round's tiles, from the partial sums of all parts: [tile][part][row][kNTileRows].

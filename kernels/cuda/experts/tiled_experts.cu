@@ -38,11 +38,12 @@ class BlockSegments {
     for (int n = 0; n < tiling_.stages - 1; ++n) stream.Fetch();  // weights need not wait for the preceding kernel
     if constexpr (!kIn) GridDependencySync();
 #pragma unroll 1
-    for (const Segment* segment = list_; segment < list_ + segments; ++segment) {
+    for (Segment* segment = list_; segment < list_ + segments; ++segment) {
       Path::WithCount(segment->rows.count, [&](auto count) {
         using Sums = typename Path::template Sums<T, kBits, decltype(count)::value>;
         float* units = units_ + segment->before * kNTileRows;  // per segment: earlier results may be in flight
         FetchUnits<kIn, kBits, Path::kThreads>(*segment, units);
+        if constexpr (!kIn) FetchTargets(a_, *segment);
         const SegmentInputs<T> from{segment->inputs, segment->rows.count,
                                     static_cast<const T*>(kIn ? a_.x.data : a_.mid),
                                     kIn ? a_.x.stride : a_.plan.widest(), segment->row_at};

@@ -271,7 +271,7 @@ struct BlockQuantGemm {
       }
       // WGMMAs in flight across the loop's back edge would be serialized by the compiler.
       WgmmaWait<0>(c);
-      if (lane == 0) ArriveAt(empty + stage * 8);
+      ArriveAsWarp(empty + stage * 8, lane);
       if (++stage == tiling.stages) stage = 0, parity ^= 1;
     }
     if constexpr (W::Tile::kHasTileScale) ratios.Finish(c, end_chunk - 1);
