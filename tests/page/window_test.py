@@ -152,7 +152,7 @@ def test_files_are_attached_and_sent(server, tab, tmp_path):
 def test_files_without_text_are_refused(server, tab, name, content):
     page = tab(server)
     page.page.evaluate(DROP, [name, list(content)])
-    expect(page.page.get_by_role("alert")).to_contain_text(re.compile(f"{name} is (not a text file|empty)"))
+    expect(page.page.get_by_role("alert")).to_contain_text(re.compile(f"{name} is (neither a text nor a PDF file|empty)"))
     page.page.get_by_role("alert").get_by_role("button", name="Dismiss").click()
     expect(page.page.get_by_role("alert")).to_have_count(0)
     expect(page.page.get_by_role("listitem").filter(has_text=name)).to_have_count(0)

@@ -29,7 +29,7 @@ export class Composer {
     this.file = el("input", { type: "file", multiple: true, class: "unseen", tabindex: "-1", "aria-hidden": "true", onchange: () => {
       this.attachments.add(this.file.files).then(() => { this.file.value = ""; });
     } });
-    this.clip = el("button", { type: "button", class: "icon clip", "aria-label": t("Attach text files"), title: t("Attach text files"), onclick: () => this.file.click() }, icon("clip", 20));
+    this.clip = el("button", { type: "button", class: "icon clip", "aria-label": t("Attach text or PDF files"), title: t("Attach text or PDF files"), onclick: () => this.file.click() }, icon("clip", 20));
     this.attachments = new Attachments({ changed: () => this.#typed(), refuse: (reason) => this.notice.refuse(reason), write: (text) => this.#insert(text) });
     this.notice = new LimitNotice();
     this.budget = new Budget((result) => this.#showCount(result));
