@@ -39,6 +39,7 @@ struct TurnRequest {
   std::vector<int64_t> message_starts;  // ascending positions in `tokens` at which messages start
   RingWindow window;                    // pinned <= pinned_max, memory_len <= the engine's
   int64_t session_len = 0;              // <= the engine's; 0 = the engine's
+  std::string model;                    // in a server with several, its name: chooses the engine
   int adapter = 0;                      // one of NetworkShape::adapters, counted from 1; 0 = the base network
   int64_t virtual_tokens = 0;           // the adapter's soft prompt, which the engine puts before `tokens` and pins
   SamplingParams sampling;

@@ -19,6 +19,7 @@ struct Conversation {
   double used_s = 0;  // by uptime: creation, or start of the last turn
   Metadata metadata;
   std::string adapter;  // default adapter of the next turn
+  std::string model;    // as in WindowOverrides
   Timeline timeline;
   std::string head;  // response at the end of the timeline; "" = none
   ResponseList responses;

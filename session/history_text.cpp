@@ -6,8 +6,8 @@ namespace ringside {
 namespace {
 
 // Bytes that never occur in UTF-8, so that no text contains them.
-constexpr char kWindow = '\xFA', kInstructions = '\xFB', kAdapter = '\xFC', kTools = '\xFD', kTokens = '\xFE',
-               kMessageEnd = '\xFF';
+constexpr char kModel = '\xF9', kWindow = '\xFA', kInstructions = '\xFB', kAdapter = '\xFC', kTools = '\xFD',
+               kTokens = '\xFE', kMessageEnd = '\xFF';
 
 void AppendPart(char kind, std::string_view text, std::string* history) {
   history->push_back(kind);
@@ -27,6 +27,10 @@ void AppendMessage(ChatRole role, std::string_view text, int64_t calls_at, std::
 
 void AppendAdapter(std::string_view adapter, std::string* history) {
   if (!adapter.empty()) AppendPart(kAdapter, adapter, history);
+}
+
+void AppendModel(std::string_view model, std::string* history) {
+  if (!model.empty()) AppendPart(kModel, model, history);
 }
 
 void AppendWindow(const WindowOverrides& window, std::string* history) {
@@ -53,6 +57,7 @@ void AppendTokens(std::span<const TokenId> tokens, std::string* history) {
 
 std::string HistoryText(const TurnSpec& spec) {
   std::string history;
+  AppendModel(spec.model, &history);
   AppendAdapter(spec.adapter.value_or(""), &history);
   AppendWindow(spec.window, &history);
   if (spec.raw) {
@@ -66,6 +71,7 @@ std::string HistoryText(const TurnSpec& spec) {
 
 std::string HistoryPrefix(const TurnSpec& spec) {
   TurnSpec beginning;
+  beginning.model = spec.model;
   beginning.adapter = spec.adapter;
   beginning.window = spec.window;
   beginning.instructions = spec.instructions;

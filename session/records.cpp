@@ -40,7 +40,7 @@ Metadata ReadMetadata(ByteReader& in) {
   return metadata;
 }
 
-// Writes the settings without the adapter, which older versions lack: it comes last in a record, only if set.
+// Writes the settings without adapter and model, which older versions lack: they come last in a record, only if set.
 void Write(ByteWriter& out, const WindowOverrides& window) {
   Write(out, window.memory_len);
   Write(out, window.session_len);
@@ -55,10 +55,10 @@ WindowOverrides ReadWindow(ByteReader& in) {
   return window;
 }
 
-void WriteAdapter(ByteWriter& out, const std::string& adapter) {
-  if (!adapter.empty()) out.String(adapter);
+void WriteName(ByteWriter& out, const std::string& name) {
+  if (!name.empty()) out.String(name);
 }
-std::string ReadAdapter(ByteReader& in) { return in.done() ? "" : in.String(); }
+std::string ReadName(ByteReader& in) { return in.done() ? "" : in.String(); }
 
 // Role and flags of the optional parts after the text: reasoning, tool calls, the form of a cut answer. Items of older
 // versions have none.
@@ -286,7 +286,8 @@ JournalRecord Encode(const CreatedRecord& record) {
   Write(out, record.window);
   out.Unsigned(record.epoch);
   out.String(record.codec);
-  WriteAdapter(out, record.window.adapter);
+  record.window.model.empty() ? WriteName(out, record.window.adapter) : out.String(record.window.adapter);
+  WriteName(out, record.window.model);
   return Make(RecordType::kCreated, out);
 }
 Result<CreatedRecord> DecodeCreated(std::string_view bytes) {
@@ -298,7 +299,8 @@ Result<CreatedRecord> DecodeCreated(std::string_view bytes) {
   record.window = ReadWindow(in);
   record.epoch = in.Unsigned();
   record.codec = in.String();
-  record.window.adapter = ReadAdapter(in);
+  record.window.adapter = ReadName(in);
+  record.window.model = ReadName(in);
   return Checked(in, std::move(record), "created");
 }
 
@@ -377,7 +379,7 @@ Result<TurnRecord> DecodeTurn(std::string_view bytes) {
   if (!in.rest().empty()) record.syntax = in.Enum(kLastToolSyntax);
   if (!in.rest().empty()) record.form = in.String();
   if (!in.rest().empty()) record.sampling.beams = ReadBeams(in);
-  record.adapter = ReadAdapter(in);
+  record.adapter = ReadName(in);
   if (!in.rest().empty()) {
     record.ignored_reasoning.resize(in.Count());
     for (std::string& name : record.ignored_reasoning) name = in.String();
@@ -523,6 +525,11 @@ JournalRecord EncodeRetokenised(const std::string& codec) {
   out.String(codec);
   return Make(RecordType::kRetokenised, out);
 }
+JournalRecord EncodeModel(const std::string& name) {
+  ByteWriter out;
+  out.String(name);
+  return Make(RecordType::kModel, out);
+}
 JournalRecord EncodeAbandoned() { return {static_cast<uint8_t>(RecordType::kAbandoned), ""}; }
 Result<std::string> DecodeName(std::string_view bytes) {
   ByteReader in(bytes);
@@ -545,6 +552,7 @@ std::string Encode(const SessionSummary& summary) {
   out.Unsigned(summary.epoch);
   out.String(summary.window.adapter);  // omitted where empty, as in older versions
   out.Double(summary.used_s);
+  WriteName(out, summary.window.model);
   return out.Take();
 }
 Result<SessionSummary> DecodeSummary(std::string_view bytes) {
@@ -562,8 +570,9 @@ Result<SessionSummary> DecodeSummary(std::string_view bytes) {
     *number = in.Signed();
   }
   summary.epoch = in.Unsigned();
-  summary.window.adapter = ReadAdapter(in);
+  summary.window.adapter = ReadName(in);
   if (!in.done()) summary.used_s = in.Double();
+  summary.window.model = ReadName(in);
   return Checked(in, std::move(summary), "summary");
 }
 

@@ -2,8 +2,9 @@
 // empty session restores it. Plain values; decoding treats input as hostile (kCorruption). A token id outside every
 // vocabulary is decoded as -1. A turn is kTurn, then kStarted, kTokens ... and kEnd, or kInterrupted if the server
 // could not finish the answer: written when the turn ends, or by the next start after a crash. A turn that the engine
-// refused is kTurn, kAbandoned. Token ids belong to the codec named by the last kCreated or kRetokenised; a
-// kRetokenised discards the ids of earlier records and cuts a running turn.
+// refused is kTurn, kAbandoned. A kModel names the model of a session that was created without one. Token ids belong to
+// the codec named by the last kCreated or kRetokenised; a kRetokenised discards the ids of earlier records and cuts a
+// running turn.
 #pragma once
 
 #include <cstdint>
@@ -33,6 +34,7 @@ enum class RecordType : uint8_t {
   kAbandoned = 10,
   kRetokenised = 11,
   kInterrupted = 12,
+  kModel = 13,
 };
 
 /// First record of every session.
@@ -130,6 +132,7 @@ JournalRecord EncodeForgotten(const std::string& response_id);
 JournalRecord EncodeAbandoned();
 JournalRecord Encode(const InterruptedRecord& record);
 JournalRecord EncodeRetokenised(const std::string& codec);
+JournalRecord EncodeModel(const std::string& name);
 std::string Encode(const SessionSummary& summary);
 
 Result<CreatedRecord> DecodeCreated(std::string_view bytes);
@@ -145,7 +148,7 @@ Result<TokensRecord> DecodeTokens(std::string_view bytes);
 Result<EndRecord> DecodeEnd(std::string_view bytes);
 Result<InterruptedRecord> DecodeInterrupted(std::string_view bytes);
 Result<AttachedRecord> DecodeAttached(std::string_view bytes);
-/// Decodes the response's id, or the codec's name.
+/// Decodes the response's id, or the name of the codec or the model.
 Result<std::string> DecodeName(std::string_view bytes);
 Result<SessionSummary> DecodeSummary(std::string_view bytes);
 

@@ -32,6 +32,7 @@ SessionInfo Describe(const SessionSummary& summary, const SessionTableOptions& o
   info.session_len = std::min(summary.window.session_len.value_or(options.session_len), options.session_len);
   info.eviction = summary.window.eviction.value_or(options.eviction);
   info.adapter = summary.window.adapter;
+  info.model = summary.window.model;
   info.updated_at = summary.updated_at;
   info.epoch = summary.epoch;
   return info;
@@ -72,6 +73,7 @@ Session::Session(std::shared_ptr<const SessionContext> context, std::string key,
                     .used_s = context_->uptime_s(),
                     .metadata = std::move(metadata),
                     .adapter = window.adapter,
+                    .model = window.model,
                     .epoch = context_->epoch,
                     .first_epoch = context_->epoch},
       journal_(context_, key_, owner_),
@@ -84,6 +86,7 @@ Session::Session(std::shared_ptr<const SessionContext> context, std::string key,
               .changed = [this] { ChangedLocked(); }}),
       owners_bytes_(context_->bytes_by_owner->Of(owner_)) {
   conversation_.updated_at = conversation_.created_at;
+  journal_.SetModel(conversation_.model);
   CountBytes();
 }
 
@@ -183,6 +186,7 @@ Status Session::CheckFree(uint64_t connection) const {
 SessionSummary Session::Summary(uint64_t seq) const {
   WindowOverrides window = renderer_.window();
   window.adapter = conversation_.adapter;
+  window.model = conversation_.model;
   return {.owner = owner_,
           .created_at = conversation_.created_at,
           .updated_at = conversation_.updated_at,
@@ -220,8 +224,10 @@ void Session::WriteSummary() {
 }
 
 std::vector<JournalRecord> Session::CreationRecords() const {
+  WindowOverrides window = renderer_.window();
+  window.model = conversation_.model;
   std::vector<JournalRecord> records = {
-      Encode(CreatedRecord{owner_, conversation_.created_at, conversation_.metadata, renderer_.window(),
+      Encode(CreatedRecord{owner_, conversation_.created_at, conversation_.metadata, std::move(window),
                            conversation_.epoch, context_->codec_name})};
   if (!conversation_.timeline.items().empty() || conversation_.timeline.head().instructions) {
     records.push_back(Encode(TimelineRecord{conversation_.timeline.PatchFrom(Timeline()), false}));

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "session/bound_context.h"
 #include "session/conversation.h"
 #include "session/records.h"
 #include "session/session_context.h"
@@ -33,12 +34,10 @@ class Session : public std::enable_shared_from_this<Session> {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  /// Restores a session from its journal. A turn that was cut ends as interrupted, which is recorded.
+  /// Restores a session from its journal. A turn that was cut ends as interrupted, which is recorded. `only_checks`:
+  /// notifies no listener and records nothing; the error describes why a load would fail.
   static Result<std::shared_ptr<Session>> Load(std::shared_ptr<const SessionContext> context, const std::string& key,
-                                               const JournalTranscript& transcript);
-  /// Checks whether Load would succeed; the error describes why not. No listener is notified.
-  static Status CheckLoads(std::shared_ptr<const SessionContext> context, const std::string& key,
-                           const JournalTranscript& transcript);
+                                               const JournalTranscript& transcript, bool only_checks = false);
 
   const std::string& key() const { return key_; }
   /// Id of the conversation; empty for a chain.
@@ -85,6 +84,9 @@ class Session : public std::enable_shared_from_this<Session> {
   /// Drops a response from the session's list; `durably` records that in the journal.
   Status Forget(const std::string& response, bool durably);
 
+  /// Uses the settings of the session's model from now on: before its first turn, or once a missing model has returned.
+  /// Without effect while a turn runs or a change is pending.
+  void UseModel(std::shared_ptr<const SessionContext> context);
   /// Copies the timeline's first `items` items (absent = all) for a fork.
   Result<Timeline> CopyTimeline(std::optional<int64_t> items) const;
   /// The session's window settings with its current adapter.
@@ -207,7 +209,7 @@ class Session : public std::enable_shared_from_this<Session> {
   static Result<std::shared_ptr<Session>> FromRecords(std::shared_ptr<const SessionContext> context,
                                                       const std::string& key, const JournalTranscript& transcript,
                                                       std::vector<JournalRecord>* news);
-  const std::shared_ptr<const SessionContext> context_;
+  const BoundContext context_;
   const std::string key_, id_, owner_;
 
   mutable std::mutex mutex_;
@@ -224,6 +226,11 @@ class Session : public std::enable_shared_from_this<Session> {
   int64_t bytes_ = 0;  // last counted
   const std::shared_ptr<std::atomic<int64_t>> owners_bytes_;
 };
+
+/// Name of the model that a stored session began with; "" = none.
+std::string ModelOf(const JournalTranscript& transcript);
+/// The error of a turn that names another model than the session's `own`.
+Status OtherModel(const std::string& own);
 
 /// Builds the session's public description from its summary, without its id and the table's own fields.
 SessionInfo Describe(const SessionSummary& summary, const SessionTableOptions& options);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "base/clock.h"
 #include "session/bytes_by_owner.h"
@@ -36,7 +37,8 @@ struct SessionContext {
   Journal* journal;  // null = memory only
   TurnEngine& engine;
   std::shared_ptr<GrammarCache> grammars;  // compiled answer formats
-  uint64_t epoch;                          // initial epoch of sessions: below 2^52, exact in JSON
+  std::pair<std::shared_ptr<const Tokenizer>, std::shared_ptr<const ChatTemplate>> text = {};  // owned parts of codec
+  uint64_t epoch;  // initial epoch of sessions: below 2^52, exact in JSON
   /// Clock for the age of sessions and answers: Journal::UptimeSeconds, or the steady clock without a journal.
   double uptime_s() const {
     return journal != nullptr ? journal->UptimeSeconds() : static_cast<double>(clock.MonotonicNs()) * 1e-9;

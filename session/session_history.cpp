@@ -25,6 +25,7 @@ std::string Session::History() const {
   const Timeline& timeline = turns_.running() ? turns_.running()->next : conversation_.timeline;
   std::string text;
   if (embeds_) return text;
+  AppendModel(conversation_.model, &text);
   AppendAdapter(turns_.running() ? turns_.running()->response->adapter : conversation_.adapter, &text);
   AppendWindow(renderer_.window(), &text);
   if (timeline.raw()) {
@@ -41,6 +42,7 @@ std::optional<Session::HistoryMatch> Session::MatchHistory(const TurnSpec& spec)
   HistoryMatch match;
   match.head = conversation_.head;
   const Timeline& timeline = turns_.running() ? turns_.running()->next : conversation_.timeline;
+  if (conversation_.model != spec.model) return std::nullopt;
   if ((turns_.running() ? turns_.running()->response->adapter : conversation_.adapter) != spec.adapter.value_or(""))
     return std::nullopt;
   const WindowOverrides& asked = spec.window;

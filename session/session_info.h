@@ -21,6 +21,7 @@ struct SessionInfo {
   int64_t memory_len = 0, session_len = 0;
   Eviction eviction = Eviction::kTurn;
   std::string adapter;  // default of its next turn; "" = none
+  std::string model;    // as in WindowOverrides
   std::string active_response_id;
   double updated_at = 0;                  // start of the last turn
   uint64_t epoch = 0;                     // incremented by each resume

@@ -6,7 +6,7 @@
 
 namespace ringside {
 
-SessionJournal::SessionJournal(std::shared_ptr<const SessionContext> context, std::string key, const std::string& owner)
+SessionJournal::SessionJournal(BoundContext context, std::string key, const std::string& owner)
     : context_(std::move(context)),
       key_(std::move(key)),
       owners_stored_(context_->stored_by_owner->Of(owner)),

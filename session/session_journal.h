@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "session/bound_context.h"
 #include "session/journal/journal.h"
 #include "session/session_context.h"
 
@@ -16,7 +17,7 @@ namespace ringside {
 
 class SessionJournal {
  public:
-  SessionJournal(std::shared_ptr<const SessionContext> context, std::string key, const std::string& owner);
+  SessionJournal(BoundContext context, std::string key, const std::string& owner);
   /// Sets the state of a session that was read from the journal, without counting its bytes.
   void Load(const JournalPosition& last, std::string codec);
 
@@ -40,6 +41,10 @@ class SessionJournal {
   /// `codec`: of the journal's token ids, as far as read or written.
   void SetCodec(std::string codec) { codec_ = std::move(codec); }
 
+  /// The model, as far as read or written.
+  const std::string& model() const { return model_; }
+  void SetModel(std::string model) { model_ = std::move(model); }
+
   /// Marks the summary as outdated. Returns true if it is to be written and was not marked before.
   bool SetChanged();
   void ClearChanged() { changed_ = false; }
@@ -47,14 +52,14 @@ class SessionJournal {
   JournalEntry Entry(std::vector<JournalRecord> records) const;
 
  private:
-  const std::shared_ptr<const SessionContext> context_;
+  const BoundContext context_;
   const std::string key_;
   const std::shared_ptr<std::atomic<int64_t>> owners_stored_;
   bool durable_ = false;
   bool changed_ = false;  // the summary is outdated
   bool erased_ = false;
   JournalPosition recorded_;
-  std::string codec_;
+  std::string codec_, model_;
 };
 
 }  // namespace ringside

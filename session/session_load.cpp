@@ -6,9 +6,10 @@
 namespace ringside {
 
 Result<std::shared_ptr<Session>> Session::Load(std::shared_ptr<const SessionContext> context, const std::string& key,
-                                               const JournalTranscript& transcript) {
+                                               const JournalTranscript& transcript, bool only_checks) {
   std::vector<JournalRecord> news;
   ASSIGN_OR_RETURN(const auto session, FromRecords(std::move(context), key, transcript, &news));
+  if (only_checks) return session;
   for (const JournalRecord& record : news) {
     if (record.type == static_cast<uint8_t>(RecordType::kInterrupted)) ++*session->context_->interrupted;
   }
@@ -19,10 +20,16 @@ Result<std::shared_ptr<Session>> Session::Load(std::shared_ptr<const SessionCont
   return session;
 }
 
-Status Session::CheckLoads(std::shared_ptr<const SessionContext> context, const std::string& key,
-                           const JournalTranscript& transcript) {
-  std::vector<JournalRecord> news;
-  return FromRecords(std::move(context), key, transcript, &news).status();
+std::string ModelOf(const JournalTranscript& transcript) {
+  std::string model;
+  for (const JournalRecord& record : transcript.records) {
+    if (record.type == static_cast<uint8_t>(RecordType::kCreated)) {
+      if (Result<CreatedRecord> created = DecodeCreated(record.payload); created.ok()) model = created->window.model;
+    } else if (record.type == static_cast<uint8_t>(RecordType::kModel)) {
+      if (Result<std::string> name = DecodeName(record.payload); name.ok()) model = *std::move(name);
+    }
+  }
+  return model;
 }
 
 Result<std::shared_ptr<Session>> Session::FromRecords(std::shared_ptr<const SessionContext> context,
@@ -46,6 +53,7 @@ Result<std::shared_ptr<Session>> Session::FromRecords(std::shared_ptr<const Sess
   if (summary.ok() && summary->seq == transcript.last.seq) session->conversation_.used_s = summary->used_s;
   session->conversation_.epoch = session->conversation_.first_epoch = created->epoch;
   session->journal_.Load(transcript.last, std::move(created->codec));
+  session->journal_.SetModel(created->window.model);
   SessionLoader loader(*session->context_, session->id_, session->renderer_, &session->conversation_,
                        &session->journal_, &session->turns_);
   for (size_t i = 1; i < transcript.records.size(); ++i) {

@@ -45,6 +45,11 @@ Status SessionLoader::Apply(const JournalRecord& record) {
       return ApplyInterrupted(record.payload);
     case RecordType::kRetokenised:
       return ApplyRetokenised(record.payload);
+    case RecordType::kModel: {
+      ASSIGN_OR_RETURN(conversation_.model, DecodeName(record.payload));
+      journal_.SetModel(conversation_.model);
+      return Status::Ok();
+    }
   }
   return Mismatch("the record's kind is unknown to this version");
 }
@@ -96,6 +101,8 @@ Status SessionLoader::ApplyTurn(std::string_view payload) {
   response->syntax = record.syntax;
   response->form = std::move(record.form);
   response->adapter = std::move(record.adapter);
+  response->model_name = conversation_.model.empty() ? context_->options.model_name : conversation_.model;
+  response->tokenizer = &context_->codec.tokenizer;
   response->created_at = conversation_.updated_at = record.created_at;
   response->items_before = std::min(static_cast<size_t>(record.items_before), conversation_.timeline.items().size());
   response->input_items_end = turn.next.items().size();

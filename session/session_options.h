@@ -18,6 +18,8 @@
 
 namespace ringside {
 
+class ModelSource;
+
 /// Durability required before tokens are sent.
 enum class Durability {
   kToken,  // each delta is sent after its record is synced
@@ -38,7 +40,9 @@ struct SessionTableOptions {
   std::string model_name;
   std::vector<std::string> adapters;  // adapters of the model; turns number them from 1
   std::vector<std::string> aliases;   // more names of the model; a trailing '*' matches any suffix
-  bool strict_requests = false;       // refuse unknown fields and hints instead of ignoring and reporting them
+  /// Not null in a server with several models, whose options differ; these are of the model `model_name`.
+  ModelSource* models = nullptr;
+  bool strict_requests = false;  // refuse unknown fields and hints instead of ignoring and reporting them
   /// If not null, called for each field that an answer reports as ignored, on any thread; must not block.
   std::function<void(const std::string& owner, const std::string& field)> on_ignored;
   int64_t session_len = 1 << 20;         // exact number of tokens per session
@@ -47,14 +51,15 @@ struct SessionTableOptions {
   int64_t pinned_max = 256;              // limit of pinned tokens
   std::optional<EncoderTokens> encoder;  // set for encoder-decoder models
   Eviction eviction = Eviction::kTurn;
-  SamplingParams sampling;              // request default
-  int64_t max_output_tokens = -1;       // request default; -1 = the rest of the window (RoomForAnswer)
-  bool ends_repetition = false;         // end answers that loop (RepetitionGuard)
-  int64_t max_output_tokens_limit = 0;  // limit of a request's value; 0 = none
-  int64_t max_input_tokens = 0;         // limit of one turn's new input; 0 = none
-  int64_t turn_timeout_s = 0;           // time limit of a turn, queueing included; 0 = none
-  std::vector<TokenId> end_of_turn;     // token ids that end an answer
-  std::optional<TokenId> text_begin;    // TokenizerData::text_begin
+  SamplingParams sampling;               // request default
+  int64_t max_output_tokens = -1;        // request default; -1 = the rest of the window (RoomForAnswer)
+  bool ends_repetition = false;          // end answers that loop (RepetitionGuard)
+  int64_t max_output_tokens_limit = 0;   // limit of a request's value; 0 = none
+  int64_t max_input_tokens = 0;          // limit of one turn's new input; 0 = none
+  int64_t turn_timeout_s = 0;            // time limit of a turn, queueing included; 0 = none
+  std::vector<TokenId> end_of_turn;      // token ids that end an answer
+  std::optional<TokenId> text_begin;     // TokenizerData::text_begin
+  const Tokenizer* tokenizer = nullptr;  // the model's, set by the table
   // Properties of the chat template, set by the table.
   bool reasons = false;  // answers may start with reasoning
   /// SettledReasoning::ignored; may take tens of milliseconds.

@@ -4,6 +4,20 @@
 
 namespace ringside {
 
+Status OtherModel(const std::string& own) {
+  return InvalidArgument("The conversation belongs to the model '" + own +
+                             "', with which it began; another model answers in a conversation of its own.",
+                         "model", "model_mismatch");
+}
+
+void Session::UseModel(std::shared_ptr<const SessionContext> context) {
+  std::lock_guard lock(mutex_);
+  if (&*context_ == context.get() || turns_.running() || changing_) return;
+  const bool same = context_->codec_name == context->codec_name;
+  context_.Bind(std::move(context));
+  if (!same) conversation_.ForgetIds();
+}
+
 std::optional<JournalEntry> Session::TurnEntry(bool store, JournalRecord turn) const {
   const bool creates = !journal_.durable() && context_->journal != nullptr && store;
   if (!journal_.durable() && !creates) return std::nullopt;
@@ -12,6 +26,7 @@ std::optional<JournalEntry> Session::TurnEntry(bool store, JournalRecord turn) c
   entry.create = creates;
   if (creates) entry.records = CreationRecords();
   if (!creates && journal_.foreign()) entry.records.push_back(EncodeRetokenised(context_->codec_name));
+  if (!creates && journal_.model() != conversation_.model) entry.records.push_back(EncodeModel(conversation_.model));
   entry.records.push_back(std::move(turn));
   entry.summary = Encode(Summary(0));  // the summary does not reflect the end of the turn
   return entry;
@@ -26,9 +41,13 @@ Result<Session::Prepared> Session::Begin(const TurnSpec& spec, const Caller& cal
   if (!head.empty() && (turns_.running() || changing_ || conversation_.head != head || taken))
     return Mismatch("The timeline has changed.");
   RETURN_IF_ERROR(CheckFree(caller.connection));
+  if (!spec.model.empty() && spec.model != context_->options.model_name)
+    return OtherModel(context_->options.model_name);
   RETURN_IF_ERROR(conversation_.CheckItems(spec.input.size() + 1, "input"));  // and the answer
   const Timeline base = conversation_.timeline;
   response->adapter = spec.adapter.value_or(conversation_.adapter);
+  response->model_name = context_->options.model_name;
+  response->tokenizer = &context_->codec.tokenizer;
   Result<RenderedTurn> begun = [&] {
     const BusyUnlocked busy(*this, lock);
     return renderer_.Render(spec, turn, std::move(response), base);
@@ -50,6 +69,7 @@ Result<Session::Prepared> Session::Begin(const TurnSpec& spec, const Caller& cal
   if (spec.carries_history && !spec.timeline_key.empty()) timeline_key_ = spec.timeline_key;
   embeds_ |= request.embedded;
 
+  if (!spec.model.empty()) conversation_.model = spec.model;
   ActiveTurn& running = turns_.Begin(std::move(begun->turn));
   conversation_.updated_at = running.response->created_at;
   conversation_.used_s = running.response->begun_s = context_->uptime_s();
@@ -101,6 +121,7 @@ void Session::OnRecorded(TurnId turn, const Status& status, const JournalPositio
   if (status.ok()) {
     journal_.SetRecorded(last);
     journal_.SetCodec(context_->codec_name);
+    journal_.SetModel(conversation_.model);
   } else if (journal_.recorded().seq == 0) {
     journal_.SetDurable(false);  // this turn was to create it
   }

@@ -36,11 +36,12 @@ LARGE_CLASSES = {
 
 # Each room and the rooms whose headers it may include, in addition to its own. The rooms of clients/ include nothing of
 # the server except its JSON reader and its command line.
-SHARED_WITH_CLIENTS = ("base/cli", "base/json")
+SHARED_WITH_CLIENTS = ("base/cli", "base/json", "base/model_files")
 MAY_INCLUDE = {
     "base": "",
     "base/cli": "base",
     "base/json": "base",
+    "base/model_files": "",
     "kernels": "base kernels/cpu kernels/cuda kernels/comm",
     "kernels/cpu": "base kernels",
     "kernels/cuda": "base kernels",
@@ -89,7 +90,8 @@ MAY_INCLUDE = {
                    " session/table ws/json ws/access ws/transport ws/fields ws/content",
     "ws/chat": "base engine/text engine/grammar engine session/journal session/tools session session/table"
                " ws/json ws/access ws/transport ws/fields ws/content",
-    "ws": "base base/cli kernels cache/store engine/text engine/model engine engine/fleet session/journal session/tools session/chat/templates"
+    "ws": "base base/cli base/model_files kernels cache/store engine/text engine/families engine/model engine engine/fleet"
+          " session/journal session/tools session/chat/templates"
           " session session/table ws/json ws/access ws/transport ws/transport/tls ws/fields ws/content ws/config ws/openai ws/chat ws/page"
           " ws/realtime",
     "clients/wire": "base/json",
@@ -98,8 +100,8 @@ MAY_INCLUDE = {
     "clients/program": "base/cli clients/wire",
     "clients/bench": "base/cli base/json clients/wire clients/chat clients/program",
     "clients/eval": "base/json clients/wire clients/terminal",
-    "clients/models": "base/cli base/json clients/wire clients/terminal",
-    "clients/pull": "base/cli base/json clients/wire clients/terminal clients/models",
+    "clients/models": "base/cli base/json base/model_files clients/wire clients/terminal",
+    "clients/pull": "base/cli base/json base/model_files clients/wire clients/terminal clients/models",
     "clients/cli": "base/cli base/json clients/wire clients/terminal clients/chat clients/eval clients/program clients/models"
                    " clients/pull",
     "tools/convert": "base base/cli kernels engine/model engine/convert",

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "ws/metrics_figures.h"
+#include "ws/metrics_models.h"
 #include "ws/turn_rate.h"
 
 namespace ringside {
@@ -172,6 +173,7 @@ struct Metrics::State {
   };
   std::map<CacheSource, Resume> by_source;  // indexed by kSources
   FollowedFigures figures;
+  ModelFigures models{registry};
   Gauge& sockets = AddGauge(registry, "ringside_ws_connections", "Open WebSockets");
   Counter& slow_readers =
       AddCounter(registry, "ringside_ws_slow_reader_total", "WebSockets closed because they did not read");
@@ -246,7 +248,11 @@ std::string Metrics::Scrape() {
   {
     std::lock_guard lock(state_->mutex);
     state_->ShowTransport();
-    if (state_->source) state_->figures.Set(state_->source());
+    if (state_->source) {
+      const MetricsSnapshot now = state_->source();
+      state_->figures.Set(now);
+      state_->models.Set(now.models);
+    }
   }
   std::ostringstream out;
   prometheus::TextSerializer().Serialize(out, state_->registry.Collect());

@@ -17,6 +17,7 @@
 #include "session/journal/journal.h"
 #include "session/session_info.h"
 #include "ws/config/machine.h"
+#include "ws/models/model_status.h"
 #include "ws/transport/transport_counters.h"
 
 namespace ringside {
@@ -29,8 +30,9 @@ struct MetricsSnapshot {
   SessionTableStats sessions;
   WorkerPoolStats workers;
   ProcessFigures process;
-  bool ready = false;         // turns would be answered
-  double last_backup_at = 0;  // seconds since 1970; 0 = no backup
+  bool ready = false;                    // turns would be answered
+  double last_backup_at = 0;             // seconds since 1970; 0 = no backup
+  std::vector<ModelStatus> models = {};  // with --models-dir
 };
 
 class Metrics {

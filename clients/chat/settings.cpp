@@ -17,7 +17,7 @@ using Json = nlohmann::json;
 
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
-enum class Type { kNumber, kInteger, kTexts, kThinking };
+enum class Type { kNumber, kInteger, kText, kTexts, kThinking };
 
 struct Entry {
   const char* name;
@@ -30,6 +30,7 @@ struct Entry {
 };
 
 constexpr Entry kEntries[] = {
+    {"model", "model", Type::kText, 0, 0, "the conversation's", "one of the server's models, for a new conversation"},
     {"temperature", "temperature", Type::kNumber, 0, 2, nullptr, "0 = always the likeliest token"},
     {"top_p", "top_p", Type::kNumber, 0, 1, nullptr, "sample from the likeliest tokens up to this total probability"},
     {"top_k", "top_k", Type::kInteger, 0, 1e9, nullptr, "sample from this number of likeliest tokens; 0 = all"},
@@ -120,6 +121,9 @@ Outcome<Done> Settings::Set(const std::string& name, const std::string& value) {
     const Outcome<std::string> reasoning = Reasoning(value);
     if (!reasoning) return reasoning.failure();
     values_[entry->name] = *reasoning;
+  } else if (entry->type == Type::kText) {
+    if (value.empty()) return Failure{std::string(entry->name) + " must not be empty."};
+    values_[entry->name] = Json(value).dump(-1, ' ', false, Json::error_handler_t::replace);
   } else if (entry->type == Type::kTexts) {
     const Outcome<std::string> texts = StopTexts(value);
     if (!texts) return texts.failure();

@@ -38,6 +38,7 @@ void AddChatOptions(CLI::App* chat, Options& options, Raw& raw) {
                               "Show the model's reasoning (the default on a terminal, not in a pipe)");
   chat->add_flag("--hide-thinking", raw.hide_thinking, "Hide the model's reasoning")->excludes(show);
   for (const std::string& name : Settings::Names()) {
+    if (chat->get_option_no_throw(name) != nullptr) continue;  // the model of `ringside run`, which is its only one
     if (name == "stop") continue;
     std::string flag = "--" + name;
     for (char& c : flag) c = c == '_' ? '-' : c;

@@ -5,7 +5,8 @@
 #include <fstream>
 #include <iterator>
 
-#include "clients/models/gguf_choice.h"
+#include "base/model_files/gguf_groups.h"
+#include "base/model_files/model_tree.h"
 #include "clients/models/model_folders.h"
 #include "clients/models/ollama_manifest.h"
 
@@ -15,7 +16,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kMaxDepth = 8;
-constexpr size_t kMaxEntries = 100'000;  // of one place: a link to a file system's root must not hang the command
 constexpr size_t kMaxManifestBytes = 1 << 20;
 
 using Models = std::vector<LocalModel>;
@@ -34,54 +34,11 @@ std::string RepositoryOf(const std::string& folder) {
   return folder.substr(kPrefix.size(), owner_end - kPrefix.size()) + "/" + folder.substr(owner_end + 2);
 }
 
-/// Adds the models in a folder: its split and single GGUF files, and itself if it holds safetensors.
-void AddFolder(const fs::path& folder, const std::vector<std::string>& files, const std::string& folder_name,
-               const char* place, Models& models) {
-  for (const GgufModel& model : GroupGgufFiles(files)) {
-    uint64_t bytes = 0;
-    for (const std::string& file : model.files) bytes += SizeOf(file);
-    models.push_back({model.name, place, model.files.front(), bytes});
+void AddTree(const std::string& root, const char* place, const std::string& name, Models& models) {
+  if (root.empty()) return;
+  for (FoundModel& found : FindModelsBelow(root)) {
+    models.push_back({name.empty() || found.is_file ? found.name : name, place, found.path, found.bytes});
   }
-  uint64_t bytes = 0;
-  bool configured = false;
-  for (const std::string& file : files) {
-    configured |= file.ends_with("/config.json");
-    if (file.ends_with(".safetensors")) bytes += SizeOf(file);
-  }
-  if (configured && bytes > 0) models.push_back({folder_name, place, folder.string(), bytes});
-}
-
-class Walk {
- public:
-  Walk(fs::path root, const char* place, Models& models) : root_(std::move(root)), place_(place), models_(models) {}
-  void Visit(const fs::path& folder, const std::string& name, int depth = 0) {
-    std::vector<std::string> files;
-    std::vector<fs::path> below;
-    std::error_code error;
-    for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-      if (++entries_ > kMaxEntries || entry->path().filename().string().starts_with('.')) continue;
-      std::error_code ignored;
-      if (entry->is_directory(ignored)) {
-        below.push_back(entry->path());
-      } else if (entry->is_regular_file(ignored)) {
-        files.push_back(entry->path().string());
-      }
-    }
-    AddFolder(folder, files, name.empty() ? fs::relative(folder, root_, error).string() : name, place_, models_);
-    for (const fs::path& next : below) {
-      if (depth < kMaxDepth) Visit(next, name, depth + 1);
-    }
-  }
-
- private:
-  const fs::path root_;
-  const char* const place_;
-  Models& models_;
-  size_t entries_ = 0;
-};
-
-void AddTree(const std::string& root, const char* place, Models& models) {
-  if (!root.empty()) Walk(root, place, models).Visit(root, "");
 }
 
 std::string ReadSmallFile(const fs::path& path) {
@@ -109,7 +66,7 @@ void AddHuggingFace(const std::string& hub, Models& models) {
         if (!unknown && time > latest) latest = time, newest = one->path();
       }
     }
-    Walk(newest, "Hugging Face", models).Visit(newest, repository);
+    AddTree(newest.string(), "Hugging Face", repository, models);
   }
 }
 
@@ -166,10 +123,10 @@ std::vector<LocalModel> FindLocalModels() {
     find();
     std::ranges::sort(models.begin() + first, models.end(), {}, &LocalModel::name);
   };
-  add([&] { AddTree(ModelsFolder(), "ringside", models); });
+  add([&] { AddTree(ModelsFolder(), "ringside", "", models); });
   add([&] { AddHuggingFace(HuggingFaceFolder(), models); });
   add([&] {
-    for (const std::string& folder : LmStudioFolders()) AddTree(folder, "LM Studio", models);
+    for (const std::string& folder : LmStudioFolders()) AddTree(folder, "LM Studio", "", models);
   });
   add([&] {
     for (const std::string& folder : OllamaFolders()) AddOllama(folder, models);

@@ -9,9 +9,8 @@
 #include "base/log.h"
 
 namespace ringside {
-namespace {
 
-void Add(EngineStats& sum, const EngineStats& one) {
+void AddStats(EngineStats& sum, const EngineStats& one) {
   sum.slots += one.slots;
   sum.slots_used += one.slots_used;
   sum.turns_running += one.turns_running;
@@ -45,8 +44,6 @@ void Add(EngineStats& sum, const EngineStats& one) {
   sum.fetches_failed += one.fetches_failed;
   sum.prefill_tokens_per_second += one.prefill_tokens_per_second;
 }
-
-}  // namespace
 
 const char* EngineStateName(EngineState state) {
   switch (state) {
@@ -265,7 +262,7 @@ EngineStats EngineFleet::stats() const {
   EngineStats sum;
   for (FleetEngine& engine : each()) {
     if (engine.state != EngineState::kServing) engine.stats.slots = engine.stats.kv_bytes = 0;
-    Add(sum, engine.stats);
+    AddStats(sum, engine.stats);
   }
   return sum;
 }

@@ -24,6 +24,9 @@ enum class EngineState { kServing, kDraining, kDrained, kFailed };
 /// "serving", "draining", "drained", "failed".
 const char* EngineStateName(EngineState state);
 
+/// Adds counts and gauges.
+void AddStats(EngineStats& sum, const EngineStats& one);
+
 struct FleetEngine {
   EngineState state = EngineState::kServing;
   EngineStats stats;

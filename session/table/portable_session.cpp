@@ -95,6 +95,7 @@ Result<PortableSession> DecodePortable(std::string_view bytes, const ImportRules
   if (!created.ok() || !IsMetadata(created->metadata)) return NoExport("their metadata is none");
   if (!IsWindow(created->window)) return NoExport("their window is none");
   if (!IsText(created->window.adapter, limits::kMaxAdapterNameBytes)) return NoExport("their adapter has no name");
+  if (!IsText(created->window.model, limits::kMaxAdapterNameBytes)) return NoExport("their model has no name");
   Result<TimelineRecord> record = DecodeImportedTimeline(
       timeline_bytes, SameCodec(created->codec, rules.codec) ? rules.max_tokens
                                                              : std::max(rules.max_tokens, limits::kMaxForeignTokens));

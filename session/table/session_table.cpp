@@ -1,79 +1,11 @@
 #include "session/table/session_table.h"
 
-#include <xxhash.h>
-
 #include "base/limits.h"
 #include "base/worker_pool.h"
-#include "engine/grammar/grammar_cache.h"
-#include "session/chat/templates/reasoning_settings.h"
 #include "session/ids.h"
 #include "session/table/table_state.h"
 
 namespace ringside {
-namespace {
-
-/// Two templates are equal if they render these messages equally.
-std::string NameTemplate(const ChatTemplate& chat) {
-  if (chat.renders_whole()) return HashedId("", chat.source());
-  const std::vector<ChatMessage> talk = {{ChatRole::kSystem, " system "},
-                                         {ChatRole::kUser, " user "},
-                                         {ChatRole::kAssistant, "<think> thought </think> answer "},
-                                         {ChatRole::kSystem, " later system "},
-                                         {ChatRole::kUser, " user "}};
-  std::string all = chat.Render(talk, TimelineEnd::kNothing, true).Text();
-  all += '\0' + chat.Render({&talk[1], 1}, TimelineEnd::kNothing, true).Text();
-  for (const TimelineEnd end : {TimelineEnd::kAnswerOpen, TimelineEnd::kAnswerEnded}) {
-    all += '\0' + chat.Render({&talk[1], 1}, end, true).Text();
-  }
-  if (chat.renders_whole(/*with_tools=*/true)) {
-    all += '\0' + chat.source();
-  } else if (chat.tool_syntax() != ToolSyntaxName::kHermes) {
-    all += '\0' + chat.Render({&talk[1], 1}, TimelineEnd::kNothing, true, "{\"tool\": []}").Text();
-  }
-  return HashedId("", all);
-}
-
-/// Names the codec: the vocabulary with the template's family, and the template.
-std::string NameCodec(const Tokenizer& tokenizer, const ChatTemplate& chat) {
-  std::string all = chat.name();
-  for (TokenId id = 0; id < tokenizer.vocab_size(); ++id) {
-    all.push_back('\0');
-    all += tokenizer.TokenName(id);
-  }
-  return HashedId("", all) + '.' + NameTemplate(chat);
-}
-
-void SetReasoning(const ChatTemplate& chat, SessionTableOptions* options) {
-  const auto settle = [&chat, encodes = options->encoder.has_value()](const ReasoningSpec& spec) {
-    return encodes ? ReasoningSettings(nullptr, "").Settle(spec, chat) : chat.Settle(spec);
-  };
-  const Result<SettledReasoning> usual = settle({});
-  options->reasons = usual.ok() && usual->channels != nullptr;
-  options->ignored_reasoning = [settle](const ReasoningSpec& spec) -> Result<std::vector<std::string>> {
-    Result<SettledReasoning> settled = SettledReasoning();
-    RETURN_IF_ERROR(RunLongWork([&] { settled = settle(spec); }));
-    if (!settled.ok()) return settled.status();
-    return std::move(settled->ignored);
-  };
-}
-
-std::shared_ptr<const SessionContext> MakeContext(SessionTableOptions options, const Tokenizer& tokenizer,
-                                                  const ChatTemplate& chat, TurnEngine& engine, Journal* journal,
-                                                  const Clock& clock) {
-  const Codec codec{tokenizer, chat, options.pinned_max, options.encoder};
-  SetReasoning(chat, &options);
-  return std::make_shared<SessionContext>(SessionContext{.options = std::move(options),
-                                                         .codec = codec,
-                                                         .codec_name = NameCodec(tokenizer, chat),
-                                                         .clock = clock,
-                                                         .journal = journal,
-                                                         .engine = engine,
-                                                         .grammars = std::make_shared<GrammarCache>(tokenizer),
-                                                         .epoch = RandomBits() >> 12});
-}
-
-}  // namespace
-
 Status NoConversation(const std::string& id) {
   return NotFound("Conversation with id '" + id + "' not found.", "conversation", "conversation_not_found");
 }
@@ -84,6 +16,7 @@ Status NoResponse(const std::string& id) {
 SessionTable::State::State(SessionTableOptions options, const Tokenizer& tokenizer, const ChatTemplate& chat,
                            TurnEngine& the_engine, Journal* the_journal, const Clock& clock)
     : context(MakeContext(std::move(options), tokenizer, chat, the_engine, the_journal, clock)),
+      models(context),
       engine(the_engine),
       journal(the_journal) {}
 
@@ -104,8 +37,7 @@ SessionTableStats SessionTable::stats() const {
 }
 void SessionTable::Post(std::function<void()> work) { state_->work.Post(std::move(work)); }
 
-Status SessionTable::State::CheckWindow(const WindowOverrides& window) const {
-  const SessionTableOptions& options = context->options;
+Status CheckWindow(const SessionTableOptions& options, const WindowOverrides& window) {
   if (window.memory_len && (*window.memory_len < 1 || *window.memory_len > options.memory_len)) {
     return InvalidArgument("memory_len must be in [1, " + std::to_string(options.memory_len) + "].",
                            "ringside.memory_len", "invalid_value");
@@ -151,7 +83,7 @@ Result<SessionInfo> SessionTable::State::ListEntry(const std::string& key, const
     if (loaded.status().code() != StatusCode::kCorruption) return loaded.status();
     damage = journal->DamageOf(key);
   }
-  SessionInfo info = summary.ok() ? Describe(*summary, context->options) : SessionInfo{};
+  SessionInfo info = summary.ok() ? Describe(*summary, models.Known(summary->window.model)->options) : SessionInfo{};
   info.id = key;
   info.durable = true;
   info.damage = damage.value_or("");
@@ -160,8 +92,8 @@ Result<SessionInfo> SessionTable::State::ListEntry(const std::string& key, const
   return info;
 }
 
-void SessionTable::State::JoinParts(std::vector<NewItem>* items) const {
-  const ChatTemplate& chat = context->codec.chat;
+void JoinParts(const SessionContext& model, std::vector<NewItem>* items) {
+  const ChatTemplate& chat = model.codec.chat;
   for (NewItem& item : *items) {
     ringside::JoinParts(chat.part_separator(item.role), &item, chat.trims_parts(item.role));
   }
@@ -175,11 +107,16 @@ void SessionTable::State::WriteSummaries() {
 
 Result<SessionInfo> SessionTable::CreateSession(const Caller& caller, Metadata metadata, const WindowOverrides& window,
                                                 std::vector<NewItem> items) {
-  RETURN_IF_ERROR(state_->CheckWindow(window));
+  std::shared_ptr<const SessionContext> model = state_->context;
+  WindowOverrides own = window;
+  if (!own.model.empty()) {
+    ASSIGN_OR_RETURN(model, state_->models.Open(own.model));
+    own.model = options().models != nullptr ? model->options.model_name : "";
+  }
+  RETURN_IF_ERROR(CheckWindow(model->options, own));
   RETURN_IF_ERROR(state_->MakeRoom(caller.principal));
-  state_->JoinParts(&items);
-  auto session =
-      std::make_shared<Session>(state_->context, MakeId("conv_"), caller.principal, std::move(metadata), window);
+  JoinParts(*model, &items);
+  auto session = std::make_shared<Session>(model, MakeId("conv_"), caller.principal, std::move(metadata), own);
   ASSIGN_OR_RETURN(const std::vector<Item> added, session->AddItems(caller.connection, std::move(items)));
   RETURN_IF_ERROR(state_->AddSession(session));
   return session->Info();
@@ -249,7 +186,7 @@ Result<std::vector<Item>> SessionTable::AddItems(const Caller& caller, const std
                                                  std::vector<NewItem> items, const std::optional<std::string>& after) {
   ASSIGN_OR_RETURN(const auto session, state_->Find(caller, id));
   RETURN_IF_ERROR(state_->MakeRoom(caller.principal));
-  state_->JoinParts(&items);
+  JoinParts(*state_->models.Known(session->window().model), &items);
   return session->AddItems(caller.connection, std::move(items), after);
 }
 
@@ -271,7 +208,7 @@ Result<SessionInfo> SessionTable::State::AddFork(const Caller& caller, const Ses
                                                  std::optional<int64_t> items, std::optional<Metadata> metadata) {
   RETURN_IF_ERROR(MakeRoom(caller.principal));
   ASSIGN_OR_RETURN(Timeline timeline, from.CopyTimeline(items));
-  auto session = std::make_shared<Session>(context, MakeId("conv_"), caller.principal,
+  auto session = std::make_shared<Session>(models.Known(from.window().model), MakeId("conv_"), caller.principal,
                                            metadata ? std::move(*metadata) : from.Info().metadata, from.window());
   const TimelineId own = NextEngineId();
   const bool rendered = !timeline.tokens().empty();

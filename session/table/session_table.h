@@ -43,8 +43,14 @@ class SessionTable {
   SessionTable(const SessionTable&) = delete;
   SessionTable& operator=(const SessionTable&) = delete;
 
+  /// In a server with several models: of the default one.
   const SessionTableOptions& options() const;
   const Tokenizer& tokenizer() const;
+  /// The options of the model that a turn is for, by TurnSpec's fields of those names. Valid as long as the table.
+  /// ERRORS: as ModelSource; not for an unknown conversation or response.
+  Result<const SessionTableOptions*> OptionsFor(const Caller& caller, std::string_view model,
+                                                const std::string& conversation = "",
+                                                const std::string& previous_response_id = "");
   /// Number of conversations, without chains that have no "conv_" id.
   int64_t conversations() const;
   /// True if a session with this key exists, whoever owns it.
@@ -104,10 +110,11 @@ class SessionTable {
   /// Replaces the items [begin, end) of a conversation by one, durably. Responses whose answers are replaced are
   /// forgotten, but for the last one's. ERRORS: as DeleteItem.
   Status ReplaceItems(const Caller& caller, const std::string& id, size_t begin, size_t end, NewItem item);
-  /// Returns the tokens of messages after an answer, including the start of the next one. `ended`: the answer ended
+  /// Returns the tokens of messages after an answer of a model, including the start of the next one. `ended`: it ended
   /// with its end token.
   /// ERRORS: kInvalidArgument (unsupported_value) for a template that renders the whole conversation each time.
-  Result<std::vector<TokenId>> TokensAfterAnswer(const std::vector<NewItem>& messages, bool ended) const;
+  Result<std::vector<TokenId>> TokensAfterAnswer(const std::string& model, const std::vector<NewItem>& messages,
+                                                 bool ended) const;
   /// Milliseconds until the caller's token bucket admits a turn; 0 = now.
   int64_t TokensWaitMs(const Caller& caller) const;
   /// The caller's remaining tokens.

@@ -15,7 +15,7 @@ Result<std::string> SessionTable::ExportSession(const Caller& caller, const std:
                           {.created_at = info.created_at,
                            .metadata = info.metadata,
                            .window = session->window(),
-                           .codec = state_->context->codec_name},
+                           .codec = state_->models.Known(session->window().model)->codec_name},
                           {timeline.PatchFrom(Timeline()), false});
   };
   Result<std::string> bytes = std::string();
@@ -28,15 +28,20 @@ Result<SessionInfo> SessionTable::ImportSession(const Caller& caller, std::strin
   const std::string& codec = state_->context->codec_name;
   const ImportRules rules{options().export_key, options().accept_foreign_imports, codec, options().session_len};
   ASSIGN_OR_RETURN(PortableSession in, DecodePortable(bytes, rules));
-  const bool ours = SameCodec(in.created.codec, codec);
+  // Without its model here, the first turn names another, which tokenizes the text.
+  const auto found = state_->models.Open(in.created.window.model);
+  const auto model = found.ok() ? *found : state_->context;
+  const bool bound = options().models != nullptr && found.ok() && !in.created.window.model.empty();
+  in.created.window.model = bound ? model->options.model_name : "";
+  const bool ours = SameCodec(in.created.codec, model->codec_name);
   Timeline timeline;
-  if (!timeline.Apply(std::move(in.timeline), ours ? tokenizer().vocab_size() : kAnyVocabulary).ok()) {
+  if (!timeline.Apply(std::move(in.timeline), ours ? model->codec.tokenizer.vocab_size() : kAnyVocabulary).ok()) {
     return InvalidArgument("The body is not an exported conversation: its contents are inconsistent.", "body",
                            "invalid_value");
   }
   if (!ours) timeline.ForgetTokens();
-  auto session = std::make_shared<Session>(state_->context, MakeId("conv_"), caller.principal,
-                                           std::move(in.created.metadata), in.created.window);
+  auto session = std::make_shared<Session>(model, MakeId("conv_"), caller.principal, std::move(in.created.metadata),
+                                           in.created.window);
   session->Adopt(std::move(timeline), 0, {});  // no cache
   RETURN_IF_ERROR(state_->AddSession(session));
   return state_->InfoOf(*session);

@@ -62,6 +62,7 @@ TurnSpec SideTurn(const TurnSpec& history, const std::string& instructions) {
   side.choice().mode = ToolChoice::Mode::kNone;
   side.window = history.window;
   side.adapter = history.adapter;
+  side.model = history.model;
   side.reasoning = history.reasoning;
   side.reasoning.budget_tokens = kMaxSummaryReasoning;
   side.timeline_key = history.timeline_key;
@@ -95,11 +96,12 @@ Result<std::shared_ptr<void>> SessionTable::State::TakeSummaryPlace(const std::s
 Result<Summary> SessionTable::Summarize(const Caller& caller, const TurnSpec& history,
                                         const std::vector<NewItem>& items, const std::string& instructions) {
   State& state = *state_;
-  if (state.context->codec.encoder) return Summary{.text = OutlineOf(items)};
+  TurnSpec side = SideTurn(history, instructions);
+  ASSIGN_OR_RETURN(const auto model, state.ChooseModel(caller, &side));
+  if (model->codec.encoder) return Summary{.text = OutlineOf(items)};
   ASSIGN_OR_RETURN(const std::shared_ptr<void> place, state.TakeSummaryPlace(caller.principal));
   Caller own = caller;
   own.connection = NextConnection();
-  TurnSpec side = SideTurn(history, instructions);
   const int64_t longest = options().max_output_tokens_limit;
   if (longest > 0) side.max_output_tokens = std::min(kMaxSummaryTokens, longest);
   const auto end = std::make_shared<EndOfTurn>(own.connection);

@@ -58,8 +58,8 @@ void SessionTable::State::LoadHistories(const Caller& caller, const std::string&
   }
 }
 
-Status SessionTable::State::ReadPrompt(TurnSpec* spec) const {
-  const Tokenizer& tokenizer = context->codec.tokenizer;
+Status ReadPrompt(const SessionContext& model, TurnSpec* spec) {
+  const Tokenizer& tokenizer = model.codec.tokenizer;
   std::vector<TokenId>& tokens = spec->raw->tokens;
   for (const TokenId token : tokens) {
     if (token < 0 || token >= tokenizer.vocab_size()) {
@@ -68,24 +68,24 @@ Status SessionTable::State::ReadPrompt(TurnSpec* spec) const {
   }
   if (tokens.empty()) {
     const TextPiece piece{spec->raw->text, /*markup=*/true};
-    const int64_t most = spec->raw->cut ? std::numeric_limits<int64_t>::max() : context->options.session_len;
+    const int64_t most = spec->raw->cut ? std::numeric_limits<int64_t>::max() : model.options.session_len;
     std::optional<std::vector<TokenId>> ids;
     RETURN_IF_ERROR(TokeniseLong(piece.text.size(), [&] { ids = tokenizer.Encode({&piece, 1}, most); }));
     if (!ids) {
       return ContextOverflow{.limit = most, .tokens = most + 1, .at_least = true, .prompt = true}.ToStatus();
     }
     if (ids->empty()) return InvalidArgument("The prompt is empty.", "input", "invalid_value");
-    if (spec->raw->begins) BeginText(context->options.text_begin, &*ids);
+    if (spec->raw->begins) BeginText(model.options.text_begin, &*ids);
     tokens = *std::move(ids);
   }
-  const auto window = static_cast<size_t>(context->options.memory_len);
+  const auto window = static_cast<size_t>(model.options.memory_len);
   if (spec->raw->cut) tokens.resize(std::min(tokens.size(), window));
   return Status::Ok();
 }
 
 Result<SessionTable::State::Target> SessionTable::State::FindHistory(const Caller& caller, TurnSpec* spec,
                                                                      const std::string& request_key) {
-  RETURN_IF_ERROR(CheckWindow(spec->window));
+  RETURN_IF_ERROR(CheckWindow(models.Known(spec->window.model)->options, spec->window));
   if (!spec->tools) spec->tools.emplace();  // absent means no tools in a stateless request
   IndexHistories();
   Target target;

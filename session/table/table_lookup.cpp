@@ -43,7 +43,7 @@ Status SessionTable::Open() {
   for (const std::string& session : senseless) state.journal->MarkDamaged(session, kInconsistentSummary);
   std::lock_guard lock(state.mutex);
   std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  for (auto& [created_at, session] : found) session.second.ordinal = state.next_ordinal++;
+  for (auto& [created_at, session] : found) session.second.ordinal = state.order.next++;
   // The first one added counts as least recently used.
   std::sort(found.begin(), found.end(),
             [](const auto& a, const auto& b) { return a.second.second.used_s < b.second.second.used_s; });
@@ -65,7 +65,7 @@ void SessionTable::State::AddKnownLocked(const std::string& key, Known known) {
 }
 
 void SessionTable::State::UseLocked(const std::string& key, Known& known) {
-  const uint64_t before = std::exchange(known.last_used, ++uses);
+  const uint64_t before = std::exchange(known.last_used, ++order.uses);
   if (key.starts_with("conv_")) return;
   OwnersSessions& chains = chains_of[known.owner];
   chains.erase(before);
@@ -109,7 +109,10 @@ Result<std::shared_ptr<Session>> SessionTable::State::Load(const std::string& ke
   if (const auto damage = journal->DamageOf(key)) return DamagedSession(key, *damage);
   ASSIGN_OR_RETURN(const JournalTranscript transcript, ReadTranscript(key));
   wait.End();
-  auto session = Session::Load(context, key, transcript);
+  // A session of a missing model is read, but its turns are refused.
+  const std::string model = context->options.models != nullptr ? ModelOf(transcript) : "";
+  auto own = models.Open(model);
+  auto session = Session::Load(own.ok() ? *own : context, key, transcript);
   if (!session.ok()) return MarkInconsistent(key, session.status());
   std::lock_guard lock(mutex);
   const auto at = sessions.find(key);
@@ -136,7 +139,8 @@ Status SessionTable::State::MarkInconsistent(const std::string& key, const Statu
 Result<uint64_t> SessionTable::State::CheckStored(const std::string& key) {
   ASSIGN_OR_RETURN(const JournalTranscript transcript, ReadTranscript(key));
   if (!DecodeSummary(transcript.summary).ok()) return MarkInconsistent(key, Corruption(kInconsistentSummary));
-  const Status loads = Session::CheckLoads(context, key, transcript);
+  const auto own = models.Known(ModelOf(transcript));
+  const Status loads = Session::Load(own, key, transcript, /*only_checks=*/true).status();
   if (!loads.ok()) return MarkInconsistent(key, loads);
   return transcript.last.seq;
 }
@@ -207,7 +211,7 @@ Status SessionTable::State::AddSession(const std::shared_ptr<Session>& session) 
   RETURN_IF_ERROR(created);
   AddKnownLocked(
       session->key(),
-      {.ordinal = next_ordinal++, .owner = session->owner(), .used_s = context->uptime_s(), .session = session});
+      {.ordinal = order.next++, .owner = session->owner(), .used_s = context->uptime_s(), .session = session});
   return Status::Ok();
 }
 
@@ -294,7 +298,7 @@ Result<std::string> SessionTable::State::Register(const std::shared_ptr<Session>
     if (known != response->id) return known;
   }
   if (!sessions.contains(entry.key)) {
-    AddKnownLocked(entry.key, {.ordinal = next_ordinal++, .owner = session->owner(), .session = session});
+    AddKnownLocked(entry.key, {.ordinal = order.next++, .owner = session->owner(), .session = session});
   }
   Known& known = sessions.at(entry.key);
   known.used_s = context->uptime_s();

@@ -15,6 +15,7 @@
 #include "session/history/history_index.h"
 #include "session/session.h"
 #include "session/table/deferred_work.h"
+#include "session/table/open_models.h"
 #include "session/table/request_keys.h"
 #include "session/table/session_table.h"
 
@@ -22,6 +23,14 @@ namespace ringside {
 
 Status NoConversation(const std::string& id);
 Status NoResponse(const std::string& id);
+
+/// Tokenizes a prompt's text, or checks its token ids.
+Status ReadPrompt(const SessionContext& model, TurnSpec* spec);
+/// Estimates the memory of the turn, beyond its session, before it is rendered.
+int64_t BytesOf(const SessionTableOptions& options, const TurnSpec& spec);
+Status CheckWindow(const SessionTableOptions& options, const WindowOverrides& window);
+/// Joins each item's content parts as the model's chat template does.
+void JoinParts(const SessionContext& model, std::vector<NewItem>* items);
 
 struct SessionTable::State {
   struct Entry {
@@ -53,7 +62,8 @@ struct SessionTable::State {
   State(SessionTableOptions options, const Tokenizer& tokenizer, const ChatTemplate& chat, TurnEngine& the_engine,
         Journal* the_journal, const Clock& clock);
 
-  const std::shared_ptr<const SessionContext> context;
+  const std::shared_ptr<const SessionContext> context;  // with several models: of the default one
+  OpenModels models;
   TurnEngine& engine;
   Journal* const journal;
 
@@ -62,7 +72,9 @@ struct SessionTable::State {
   std::unordered_map<std::string, Known> sessions;  // by key
   std::unordered_map<std::string, OwnersSessions> owners, chains_of;
   std::unordered_map<std::string, int64_t> being_made;  // conversations by owner that wait for the journal
-  uint64_t next_ordinal = 0, uses = 0;
+  struct {
+    uint64_t next = 0, uses = 0;  // ordinal of the next session; number of uses
+  } order;
   std::unordered_map<std::string, Entry> responses;  // "resp_...", of loaded sessions
   std::deque<std::string> response_order;            // oldest first; may contain ids dropped earlier
   RequestKeys request_keys;
@@ -91,6 +103,14 @@ struct SessionTable::State {
   std::deque<StartedTurn> started;  // by start; ended ones stay until the next sweep
 
   DeferredWork work;
+
+  /// The context for a turn: of the session's model if it has begun, or of the one that the request names. Sets
+  /// `spec->model`.
+  /// ERRORS: as OpenModels::Choose.
+  Result<std::shared_ptr<const SessionContext>> ChooseModel(const Caller& caller, TurnSpec* spec);
+  /// Null if neither exists.
+  std::shared_ptr<Session> SessionOf(const Caller& caller, const std::string& conversation,
+                                     const std::string& previous_response_id);
 
   // Look-ups. Each reads the session from the journal if necessary.
   /// ERRORS: kNotFound; DamagedSession; kIo.
@@ -142,8 +162,6 @@ struct SessionTable::State {
   Status CheckDisk(const std::string& owner) const;
   /// Makes room for `bytes` and charges them to the owner.
   Result<HeldBytes> Hold(const std::string& owner, int64_t bytes);
-  /// Estimates the memory of the turn, beyond its session, before it is rendered.
-  int64_t BytesOf(const TurnSpec& spec) const;
   /// Unloads sessions, of this owner or ("") of all, until `bytes` is within the budget.
   void Unload(const std::atomic<int64_t>& bytes, int64_t budget_bytes, const std::string& owner = "");
   void ForgetOldestResponses(int64_t budget_bytes);
@@ -190,8 +208,6 @@ struct SessionTable::State {
   std::shared_ptr<void> ReserveLocked(const std::string& name);
   /// Loads the owner's chains with this beginning that the index lacks, for instance after a restart.
   void LoadHistories(const Caller& caller, const std::string& beginning);
-  /// Tokenizes a prompt's text, or checks its token ids.
-  Status ReadPrompt(TurnSpec* spec) const;
   HistoryIndex& HistoriesWith(std::string_view key) {
     return key.starts_with(TieredStore::kMemoryOnly) ? histories : stored_histories;
   }
@@ -205,7 +221,6 @@ struct SessionTable::State {
   /// Deletes the oldest sessions in memory only, of one owner or of all, until `bytes` is within the budget.
   void EvictHistories(const std::atomic<int64_t>& bytes, int64_t budget_bytes, const std::optional<std::string>& owner);
 
-  Status CheckWindow(const WindowOverrides& window) const;
   Result<TurnTicket> Reattach(const Caller& caller, const std::string& id, const std::shared_ptr<EventSink>& sink);
   Result<Session::Prepared> Begin(const Caller& caller, const TurnSpec& spec, const std::string& request_key,
                                   Target* target, TurnId turn, const std::shared_ptr<Response>& response,
@@ -218,8 +233,6 @@ struct SessionTable::State {
   Result<SessionInfo> ListEntry(const std::string& key, const std::string& owner);
   /// Writes the summaries of changed sessions.
   void WriteSummaries();
-  /// Joins each item's content parts as the chat template does.
-  void JoinParts(std::vector<NewItem>* items) const;
 };
 
 }  // namespace ringside

@@ -78,8 +78,9 @@ Status ChooseTools(const Session& session, ToolSyntaxName syntax, TurnSpec* spec
 // Deterministic, so that a retry after a restart finds the chain that it had started.
 std::shared_ptr<Session> SessionTable::State::NewChain(const Caller& caller, const WindowOverrides& window,
                                                        const std::string& request_key, Target* target) {
+  const auto model = models.Known(window.model);
   if (target->in_memory) {
-    return std::make_shared<Session>(context, MakeId(TieredStore::kMemoryOnly), caller.principal, Metadata{}, window);
+    return std::make_shared<Session>(model, MakeId(TieredStore::kMemoryOnly), caller.principal, Metadata{}, window);
   }
   std::string key = ReserveHistoryName(caller, target);
   if (key.empty()) {
@@ -88,7 +89,7 @@ std::shared_ptr<Session> SessionTable::State::NewChain(const Caller& caller, con
     // Its answer was dropped, or the name is taken.
     if (sessions.contains(key) || reserved->names.contains(key)) key = MakeId("chain_");
   }
-  return std::make_shared<Session>(context, std::move(key), caller.principal, Metadata{}, window);
+  return std::make_shared<Session>(model, std::move(key), caller.principal, Metadata{}, window);
 }
 
 Result<SessionTable::State::Target> SessionTable::State::FindTarget(const Caller& caller, TurnSpec* asked,
@@ -122,7 +123,7 @@ Result<SessionTable::State::Target> SessionTable::State::FindTarget(const Caller
       RETURN_IF_ERROR(ForkTarget(caller, request_key, &target));
     }
   } else {
-    RETURN_IF_ERROR(CheckWindow(spec.window));
+    RETURN_IF_ERROR(CheckWindow(models.Known(spec.window.model)->options, spec.window));
     target.session = NewChain(caller, spec.window, request_key, &target);
     target.fresh = true;
   }
@@ -197,7 +198,7 @@ Status SessionTable::State::Launch(const Target& target, Session::Prepared prepa
   return Status::Ok();
 }
 
-int64_t SessionTable::State::BytesOf(const TurnSpec& spec) const {
+int64_t BytesOf(const SessionTableOptions& options, const TurnSpec& spec) {
   // Text and ids are kept by the session and by the engine.
   constexpr size_t kCopies = 4;
   size_t text = 0;
@@ -209,12 +210,12 @@ int64_t SessionTable::State::BytesOf(const TurnSpec& spec) const {
   }
   // A longer text is refused before it is copied, with a more precise error than lack of memory.
   constexpr int64_t kMaxBytesOfToken = 16;
-  if (const int64_t most = context->options.max_input_tokens; most > 0) {
+  if (const int64_t most = options.max_input_tokens; most > 0) {
     text = std::min(text, static_cast<size_t>(most * kMaxBytesOfToken));
   }
   size_t bytes = text * kCopies;
   if (spec.sampling.logprobs < 0) return static_cast<int64_t>(bytes);
-  const int64_t usual = context->options.usual_answer();
+  const int64_t usual = options.usual_answer();
   tokens_kept += static_cast<size_t>(std::max<int64_t>(spec.max_output_tokens.value_or(usual), 0));
   const size_t each = sizeof(OutputToken) + static_cast<size_t>(spec.sampling.logprobs) * sizeof(TokenLogprob);
   return static_cast<int64_t>(bytes + tokens_kept * each);
@@ -228,7 +229,8 @@ Result<TurnTicket> SessionTable::StartTurn(const Caller& caller, TurnSpec spec,
                                            const std::shared_ptr<EventSink>& sink) {
   State& state = *state_;
   state.CloseRetired();
-  RETURN_IF_ERROR(spec.sampling.Validate(state.context->codec.tokenizer.vocab_size()));
+  ASSIGN_OR_RETURN(const auto model, state.ChooseModel(caller, &spec));
+  RETURN_IF_ERROR(spec.sampling.Validate(model->codec.tokenizer.vocab_size()));
   const int64_t longest = options().max_output_tokens_limit;
   if (longest > 0 && spec.max_output_tokens.value_or(0) > longest) {
     return InvalidArgument(fmt::format("max_output_tokens may be at most {} (--max-output-tokens-limit).", longest),
@@ -245,21 +247,19 @@ Result<TurnTicket> SessionTable::StartTurn(const Caller& caller, TurnSpec spec,
     if (!known.empty()) return state.Reattach(caller, known, sink);
   }
   ASSIGN_OR_RETURN(std::shared_ptr<void> permit, state.TakePermit(caller.principal));
-  ASSIGN_OR_RETURN(HeldBytes held, state.Hold(caller.principal, state.BytesOf(spec)));
+  ASSIGN_OR_RETURN(HeldBytes held, state.Hold(caller.principal, BytesOf(model->options, spec)));
   // Released together when the turn ends.
   permit = std::make_shared<std::pair<std::shared_ptr<void>, HeldBytes>>(std::move(permit), std::move(held));
-  if (spec.raw) RETURN_IF_ERROR(state.ReadPrompt(&spec));
-  state.JoinParts(&spec.input);
+  if (spec.raw) RETURN_IF_ERROR(ReadPrompt(*model, &spec));
+  JoinParts(*model, &spec.input);
   ASSIGN_OR_RETURN(State::Target target, state.FindTarget(caller, &spec, key));
   RETURN_IF_ERROR(ChooseForm(*target.session, &spec));
-  RETURN_IF_ERROR(ChooseTools(*target.session, state.context->codec.chat.tool_syntax(), &spec));
-  ASSIGN_OR_RETURN(spec.grammar,
-                   state.context->grammars->Get(*spec.format, caller.principal, RequestWatch::ClientLeft));
+  RETURN_IF_ERROR(ChooseTools(*target.session, model->codec.chat.tool_syntax(), &spec));
+  ASSIGN_OR_RETURN(spec.grammar, model->grammars->Get(*spec.format, caller.principal, RequestWatch::ClientLeft));
   if (const auto& calls = spec.format->calls; calls != nullptr && calls->syntax == ToolSyntaxName::kHarmony) {
     const AnswerFormat recipients{.kind = AnswerFormat::Kind::kRegex, .text = RecipientPattern(*calls)};
     if (!recipients.text.empty()) {
-      ASSIGN_OR_RETURN(spec.recipients,
-                       state.context->grammars->Get(recipients, caller.principal, RequestWatch::ClientLeft));
+      ASSIGN_OR_RETURN(spec.recipients, model->grammars->Get(recipients, caller.principal, RequestWatch::ClientLeft));
     }
   }
 
@@ -304,7 +304,8 @@ Result<SharedList<TokenId>> SessionTable::InputTokens(const Caller& caller, cons
   State& state = *state_;
   TurnSpec asked = spec;
   asked.carries_history = false;  // nothing starts, so nothing is reused
-  state.JoinParts(&asked.input);
+  ASSIGN_OR_RETURN(const auto model, state.ChooseModel(caller, &asked));
+  JoinParts(*model, &asked.input);
   ASSIGN_OR_RETURN(State::Target target, state.FindTarget(caller, &asked, ""));
   Result<SharedList<TokenId>> tokens = target.session->InputTokens(asked, target.head);
   if (tokens.ok() || tokens.status().code() != StatusCode::kMismatch) return tokens;
@@ -317,8 +318,9 @@ Result<int64_t> SessionTable::CountInput(const Caller& caller, const TurnSpec& s
   return static_cast<int64_t>(tokens.size());
 }
 
-Result<std::vector<TokenId>> SessionTable::TokensAfterAnswer(const std::vector<NewItem>& messages, bool ended) const {
-  const Codec& codec = state_->context->codec;
+Result<std::vector<TokenId>> SessionTable::TokensAfterAnswer(const std::string& model,
+                                                             const std::vector<NewItem>& messages, bool ended) const {
+  const Codec& codec = state_->models.Known(model)->codec;
   if (codec.chat.renders_whole() || codec.encoder) {
     return InvalidArgument("The model's template renders the whole conversation with every turn.", "",
                            "unsupported_value");

@@ -20,6 +20,8 @@
 
 namespace ringside {
 
+class Tokenizer;
+
 enum class ResponseStatus { kInProgress, kCompleted, kIncomplete, kCancelled, kFailed };
 
 /// Response::incomplete_reason if the server could not finish the answer: it crashed or stopped, or a device, a rank or
@@ -43,17 +45,19 @@ struct CallStep {
 };
 
 struct Response {
-  std::string id;               // "resp_..."
-  std::string item_id;          // "msg_...": the assistant's message
-  std::string conversation_id;  // "conv_..."; "" for a chain
-  std::string previous_id;      // response that this one continues
-  std::string adapter;          // name of the adapter; "" = none
-  std::string echo;             // the request's fields as the protocol repeats them; opaque to this layer
-  std::string compaction;       // opaque form of what replaced the history before the turn; "" = nothing did
-  std::string request_key;      // client request id and digest, for re-attaching; "" = none
-  uint64_t connection = 0;      // not stored: visible to this connection only; 0 = to its owner
-  bool stored = true;           // false: dropped with its connection
-  bool warm_up = false;         // prefill only
+  std::string id;                        // "resp_..."
+  std::string item_id;                   // "msg_...": the assistant's message
+  std::string conversation_id;           // "conv_..."; "" for a chain
+  std::string previous_id;               // response that this one continues
+  std::string adapter;                   // name of the adapter; "" = none
+  std::string model_name;                // served name of its model; not stored, as the next
+  const Tokenizer* tokenizer = nullptr;  // of `tokens`; not null from the turn's start or its load on
+  std::string echo;                      // the request's fields as the protocol repeats them; opaque to this layer
+  std::string compaction;                // opaque form of what replaced the history before the turn; "" = nothing did
+  std::string request_key;               // client request id and digest, for re-attaching; "" = none
+  uint64_t connection = 0;               // not stored: visible to this connection only; 0 = to its owner
+  bool stored = true;                    // false: dropped with its connection
+  bool warm_up = false;                  // prefill only
   bool logprobs = false;
   bool token_ids = false;  // not stored: the client receives the ids of prompt and answer
   TraceContext trace;      // of the request; not stored
@@ -114,7 +118,8 @@ struct Response {
   /// Approximate memory.
   int64_t bytes() const {
     size_t sum = sizeof(Response) + text.size() + reasoning.size() + reasoning_ends.size() * sizeof(uint32_t) +
-                 adapter.size() + echo.size() + compaction.size() + request_key.size() + form.size();
+                 adapter.size() + model_name.size() + echo.size() + compaction.size() + request_key.size() +
+                 form.size();
     sum += (piece_ends.size() + piece_token_ends.size()) * sizeof(uint32_t) + call_steps.size() * sizeof(CallStep);
     sum += embedding.size() * sizeof(float) + (prompt_ids.size() + output_ids.size()) * sizeof(TokenId);
     for (const OutputToken& token : tokens) sum += sizeof(OutputToken) + token.top.size() * sizeof(TokenLogprob);

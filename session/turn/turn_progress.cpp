@@ -58,8 +58,8 @@ void LogTurn(const std::string& key, const std::string& owner, const Response& r
 
 }  // namespace
 
-TurnProgress::TurnProgress(std::shared_ptr<const SessionContext> context, std::string key, std::string owner,
-                           Conversation* conversation, SessionJournal* journal, Hooks hooks)
+TurnProgress::TurnProgress(BoundContext context, std::string key, std::string owner, Conversation* conversation,
+                           SessionJournal* journal, Hooks hooks)
     : context_(std::move(context)),
       key_(std::move(key)),
       owner_(std::move(owner)),

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "session/bound_context.h"
 #include "session/conversation.h"
 #include "session/listeners.h"
 #include "session/session_context.h"
@@ -26,8 +27,8 @@ class TurnProgress {
     std::function<void()> changed;   // the session's summary is outdated
   };
   /// REQUIRES: `conversation` and `journal` outlive this object.
-  TurnProgress(std::shared_ptr<const SessionContext> context, std::string key, std::string owner,
-               Conversation* conversation, SessionJournal* journal, Hooks hooks);
+  TurnProgress(BoundContext context, std::string key, std::string owner, Conversation* conversation,
+               SessionJournal* journal, Hooks hooks);
   TurnProgress(const TurnProgress&) = delete;
   TurnProgress& operator=(const TurnProgress&) = delete;
 
@@ -87,7 +88,7 @@ class TurnProgress {
   void Fail(const Status& status);
   void LogCut(const Status& cause) const;
 
-  const std::shared_ptr<const SessionContext> context_;
+  const BoundContext context_;
   const std::string key_, owner_;
   Conversation& conversation_;
   SessionJournal& journal_;

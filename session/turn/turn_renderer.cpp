@@ -92,7 +92,7 @@ int64_t UsualAnswer(const SessionTableOptions& options, const TurnSpec& spec, co
 
 }  // namespace
 
-TurnRenderer::TurnRenderer(std::shared_ptr<const SessionContext> context, WindowOverrides window)
+TurnRenderer::TurnRenderer(BoundContext context, WindowOverrides window)
     : context_(std::move(context)), window_(std::move(window)) {}
 
 Item MakeItem(NewItem item) {
@@ -214,6 +214,7 @@ Result<RenderedTurn> TurnRenderer::Render(const TurnSpec& spec, TurnId turn, std
   TurnRequest request;
   request.turn = turn;
   request.adapter = *adapter;
+  if (options.models != nullptr) request.model = options.model_name;
   // The engine appends sampled tokens: the reserve avoids another copy of the history.
   request.tokens = input.next.tokens().From(0, kAnswerReserve);
   request.message_starts = input.next.message_starts().From(0);

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "base/status.h"
+#include "session/bound_context.h"
 #include "session/chat/timeline/timeline.h"
 #include "session/records.h"
 #include "session/session_context.h"
@@ -30,7 +31,7 @@ Item MakeItem(NewItem item);
 
 class TurnRenderer {
  public:
-  TurnRenderer(std::shared_ptr<const SessionContext> context, WindowOverrides window);
+  TurnRenderer(BoundContext context, WindowOverrides window);
   /// Renders the turn's input after `base`.
   /// REQUIRES: `response` has its adapter.
   /// ERRORS: kInvalidArgument (context_length_exceeded and others), kNotFound for the adapter.
@@ -56,7 +57,7 @@ class TurnRenderer {
   Codec CodecFor(const SettledReasoning& reasoning) const;
   void SetReasoning(SettledReasoning reasoning, ActiveTurn* turn, TurnRequest* request) const;
 
-  const std::shared_ptr<const SessionContext> context_;
+  const BoundContext context_;
   const WindowOverrides window_;
 };
 

@@ -36,6 +36,8 @@ struct WindowOverrides {
   std::optional<int64_t> memory_len, session_len;
   std::optional<Eviction> eviction;
   std::string adapter;  // one of SessionTableOptions::adapters, until a turn names another; "" = none
+  /// In a server with several models: the one that the session began with; "" = no turn has begun it.
+  std::string model = {};
 };
 
 struct NewItem {
@@ -93,6 +95,8 @@ struct TurnSpec {
   WindowOverrides window;  // for a new chain only, except the adapter
   /// One of SessionTableOptions::adapters, for this turn and later ones; "" = none; absent = the session's.
   std::optional<std::string> adapter;
+  /// In a server with several models: as the request names it, then, set by the table, the model's name.
+  std::string model;
   ReasoningSpec reasoning;
   SamplingParams sampling;
   std::vector<std::string> stop_strings;

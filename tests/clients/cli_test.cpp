@@ -306,6 +306,14 @@ TEST(Options, RunTakesAModelAndAChat) {
   EXPECT_EQ(Parse({"run"}).exit_code, 2);
 }
 
+TEST(Options, ModelOfTheServerIsASetting) {
+  const Options options = Parse({"chat", "--model", "qwen/x", "Hi"});
+  EXPECT_THAT(options.chat.settings.Fields(), ElementsAre(std::pair("model", "\"qwen/x\"")));
+  Settings settings;
+  EXPECT_FALSE(settings.Set("model", "").ok());
+  EXPECT_TRUE(settings.Set("model", "default").ok());
+}
+
 TEST(Options, AcceptsNegativeNumbersAndArgumentsAfterADoubleDash) {
   const Options options = Parse({"chat", "--seed", "-3", "--presence-penalty=-0.5", "--", "-c", "is", "a", "flag"});
   EXPECT_EQ(options.exit_code, 0) << options.to_stderr;

@@ -54,7 +54,7 @@ def test_programs_run_from_the_prefix(installed):
 def test_settings_file_is_read_and_needs_a_model(installed):
     settings = installed / "etc/ringside/server.yaml"
     refused = run(installed / "bin/ringside-server", "--config", settings)
-    assert (refused.returncode, refused.stderr) == (78, "ringside-server: --model: a model is required\n")
+    assert (refused.returncode, refused.stderr) == (78, "ringside-server: --model: a model is required, or --models-dir\n")
     assert settings_in(settings) == [f"store-path: {installed}/var/lib/ringside"]
 
 

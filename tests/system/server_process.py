@@ -29,10 +29,11 @@ class ServerProcess:
     """Started when constructed, but perhaps not ready yet. `log` collects its log over all restarts."""
 
     def __init__(self, model, *flags, folder=None, binary=None, environment=None, scheme="http", launcher=()):
-        """`binary`: runs instead of the server. `environment`: extra variables. `scheme`: expected in the printed
+        """`model`: None with --models-dir. `binary`: runs instead of the server. `environment`: extra variables. `scheme`: expected in the printed
         address. `launcher`: command prefix."""
         self.log = Path(folder or tempfile.mkdtemp(prefix="ringside-system-")) / "server.log"
-        command = [*launcher, binary or server_path(), "--model", model, "--host", "127.0.0.1", "--port", "0", "--log-level", "warning",
+        given = ["--model", model] if model else []
+        command = [*launcher, binary or server_path(), *given, "--host", "127.0.0.1", "--port", "0", "--log-level", "warning",
                    "--log-format", "text", "--max-output-tokens-limit", str(1 << 30),  # tests request endless answers
                    *map(str, flags)]
         # Settings inherited from the environment would change the behaviour under test.

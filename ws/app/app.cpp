@@ -10,9 +10,7 @@
 #include <thread>
 
 #include "base/log.h"
-#include "engine/fleet/engine_fleet.h"
 #include "kernels/ranks/processes.h"
-#include "session/chat/templates/chat_template.h"
 #include "session/table/session_table.h"
 #include "ws/app/app_access.h"
 #include "ws/app/app_deadline.h"
@@ -22,7 +20,6 @@
 #include "ws/app/app_progress.h"
 #include "ws/app/app_readiness.h"
 #include "ws/app/app_storage.h"
-#include "ws/app/app_texts.h"
 #include "ws/app/app_watchdog.h"
 #include "ws/app/app_window.h"
 #include "ws/backups.h"
@@ -33,6 +30,10 @@
 #include "ws/fields/ignored_log.h"
 #include "ws/health.h"
 #include "ws/metrics.h"
+#include "ws/models/loaded_model.h"
+#include "ws/models/model_pool.h"
+#include "ws/models/model_report.h"
+#include "ws/models/model_texts.h"
 #include "ws/openai/conversations.h"
 #include "ws/openai/models.h"
 #include "ws/openai/responses/responses.h"
@@ -54,7 +55,6 @@ constexpr std::chrono::milliseconds kLeastPatience{500};
 constexpr std::chrono::milliseconds kStopMargin{2'000};
 constexpr int kWatchesPerTend = 4;
 constexpr int64_t kMetricsConnections = 64;
-constexpr int64_t kMaxTokens = 32768;  // default limit of a prompt and of an answer
 
 HttpResponse MetricsAnswer(Metrics& metrics) {
   HttpResponse response;
@@ -71,7 +71,7 @@ class Serving {
 
   Status Start();
   /// True until all engines, or the devices below them, have failed permanently.
-  bool healthy() const { return engines_->healthy() && std::ranges::any_of(copies_, &ModelCopy::devices_ok); }
+  bool healthy() const { return models_->status().ok(); }
   /// Fails readiness checks, and continues to serve for --shutdown-grace.
   void AwaitGrace();
   /// Refuses new turns, waits for running ones and closes the sockets.
@@ -90,7 +90,9 @@ class Serving {
   void Tick();
   /// Reloads keys and certificate.
   void Reload();
-  bool device_failed() const { return !std::ranges::all_of(copies_, &ModelCopy::devices_ok); }
+  bool device_failed() const {
+    return !std::ranges::all_of(copies_, &ModelCopy::devices_ok) || (models_ != nullptr && !models_->devices_ok());
+  }
   /// Exit status if Start fails for a reason other than the device.
   int exit_code() const { return exit_code_; }
 
@@ -98,20 +100,23 @@ class Serving {
   Status Listen();
   Status LoadModel();
   Status StartEngine();
+  /// With --models-dir, instead of these two.
+  Status ListModels();
   Status OpenSessions();
-  /// Any of the copies.
-  const Model& model() const { return *copies_.front().model; }
   /// Reads everything stored, as `verify` does, and logs the result.
   void CheckStored(const std::stop_token& stop);
   void LogStored() const;
   /// Reason why turns would not be answered; "" = they would. Does not block.
   std::string Trouble() const;
-  std::string EngineTrouble() const;
   void Publish();
   Status ServeMetrics();
   void SaveCaches(std::chrono::steady_clock::duration time);
   std::shared_ptr<Service> MakeService();
   void AddMetricsRoute(Service& service);
+  /// The models of --models-dir.
+  std::vector<ServedModel> ListAll(double created_s) const {
+    return ListPooledModels(*list_, *texts_, *models_, created_s);
+  }
 
   const ServerConfig config_;
   Processes& processes_;
@@ -124,12 +129,12 @@ class Serving {
   AppAccess access_;
   std::unique_ptr<Storage> storage_;
   std::unique_ptr<Backups> backups_;
-  std::vector<ModelCopy> copies_;
-  std::unique_ptr<Tokenizer> tokenizer_;
-  std::optional<ChatTemplate> chat_;
-  std::string model_name_;
-  SamplingParams sampling_;  // defaults of requests
-  std::unique_ptr<EngineFleet> engines_;
+  std::vector<ModelCopy> copies_;    // until its engines have started
+  std::unique_ptr<ModelList> list_;  // these two: with --models-dir only
+  std::unique_ptr<ModelTexts> texts_;
+  ModelText text_;        // of the only or the default model
+  EngineOptions engine_;  // of that model's engine
+  std::unique_ptr<ModelPool> models_;
   std::unique_ptr<AppEngine> turns_;
   std::unique_ptr<SessionTable> sessions_;
   std::unique_ptr<Server> server_;
@@ -151,7 +156,7 @@ Serving::~Serving() {
     sessions_->Flush();  // delivers pending notifications while their sessions exist
   }
   sessions_.reset();
-  engines_.reset();
+  models_.reset();
   metrics_server_.reset();
   server_.reset();  // after the last push into an outbox
 }
@@ -159,8 +164,14 @@ Serving::~Serving() {
 Status Serving::Start() {
   RETURN_IF_ERROR(CheckMemory({.host_cache_mb = config_.host_cache_mb}, MachineMemoryBytes()));
   RETURN_IF_ERROR(Listen());
-  RETURN_IF_ERROR(LoadModel());
-  RETURN_IF_ERROR(StartEngine());
+  if (config_.models_dir.empty()) {
+    RETURN_IF_ERROR(LoadModel());
+    RETURN_IF_ERROR(StartEngine());
+  } else {
+    RETURN_IF_ERROR(ListModels());
+  }
+  metrics_.SetModel(text_.name);
+  turns_ = std::make_unique<AppEngine>(*models_, metrics_);
   RETURN_IF_ERROR(OpenSessions());
   Publish();
   return Status::Ok();
@@ -230,96 +241,52 @@ Status Serving::Listen() {
 }
 
 Status Serving::LoadModel() {
-  RETURN_IF_ERROR(LoadModels(config_, processes_, &copies_));
-  const ModelSpec& spec = model().spec();
-  LogInfo("model: {} ({}), {} layers, {:.1f} MiB of weights, trained to {} tokens", spec.name, spec.architecture,
-          spec.layers, static_cast<double>(model().weight_bytes()) / (1 << 20), spec.trained_context);
-  const bool dummy = config_.load_format == LoadFormat::kDummy;
-  if (dummy) LogWarning("the weights are random: answers are meaningless");
-  ASSIGN_OR_RETURN(tokenizer_, LoadTokenizer(config_, model()));
-  ASSIGN_OR_RETURN(chat_, LoadTemplate(config_, model(), *tokenizer_));
-  model_name_ = config_.served_model_name.empty() ? ModelId(config_.model, spec.name) : config_.served_model_name;
-  metrics_.SetModel(model_name_);
-  ASSIGN_OR_RETURN(sampling_, LoadSampling(config_));
+  RETURN_IF_ERROR(LoadedModel::LoadWeights(config_, processes_, &copies_));
+  const Model& model = *copies_.front().model;
+  const std::string& served = config_.served_model_name;
+  ASSIGN_OR_RETURN(text_, TextOf(config_, served.empty() ? ModelId(config_.model, model.spec().name) : served, model));
   return Status::Ok();
 }
 
 Status Serving::StartEngine() {
-  ASSIGN_OR_RETURN(EngineOptions options, ResolveEngineOptions(config_, model().spec()));
-  if (!config_.cuda) RETURN_IF_ERROR(FitMachine(config_, model(), processes_, &options));
-  {
-    const ProgressReport progress("making the engine");
-    std::vector<std::unique_ptr<Engine>> engines;
-    for (const ModelCopy& copy : copies_) {
-      EngineStorage storage = storage_->ForEngine(*copy.model);
-      if (!engines.empty()) storage.pinned_bytes = 0;  // the first engine's pinned memory is shared by all
-      auto engine = Engine::Start(*copy.model, *tokenizer_, options, storage);
-      if (engine.status().code() == StatusCode::kOverloaded) return InvalidArgument(engine.status().message());
-      ASSIGN_OR_RETURN(engines.emplace_back(), std::move(engine));
-      options.memory_len = engines.back()->options().memory_len;  // later engines get no more
-    }
-    engines_ = std::make_unique<EngineFleet>(std::move(engines));
-  }
-  constexpr double kMib = 1 << 20;
-  const EngineOptions& made = engines_->options();
-  LogInfo(
-      "engine: {} slots of up to {:.1f} MiB, {:.1f} MiB for all; {} tokens in view and {} pinned, {} tokens a "
-      "conversation",
-      made.slots, static_cast<double>(engines_->engine(0).slot_bytes()) / kMib,
-      static_cast<double>(made.kv_bytes) / kMib, WindowOf(*engines_), made.pinned_max, made.session_len);
-  LogInfo("{}", DescribeWindow(config_, model().spec(), *engines_));
-  LogInfo("engine: {:.1f} MiB of weights", static_cast<double>(model().weight_bytes()) / kMib);
-  if (engines_->size() > 1) LogInfo("engines: {} of these", engines_->size());
-  turns_ = std::make_unique<AppEngine>(*engines_, metrics_);
-  const ProgressReport progress("warming up");
-  for (size_t i = 0; i < engines_->size(); ++i) {
-    if (Status status = WarmUp(engines_->engine(i), model().tokenizer_data()); !status.ok()) {
-      return Unavailable("the first turn failed: " + status.message());
-    }
-  }
+  ASSIGN_OR_RETURN(EngineOptions options, ResolveEngineOptions(config_, text_.spec));
+  if (!config_.cuda) RETURN_IF_ERROR(FitMachine(config_, *copies_.front().model, processes_, &options));
+  ASSIGN_OR_RETURN(auto loaded, LoadedModel::Start(config_, &copies_, text_, options, *storage_));
+  engine_ = loaded->engines().options();
+  engine_.memory_len = WindowOf(loaded->engines());
+  models_ = std::make_unique<ModelPool>(config_, processes_, *storage_, nullptr);
+  models_->Add(std::move(loaded));
+  return Status::Ok();
+}
+
+Status Serving::ListModels() {
+  if (processes_.count() > 1) return InvalidArgument("--models-dir requires a single process");
+  const ProgressReport progress("listing the models of " + config_.models_dir);
+  const auto checker = [] { return MakeCpuBackend({.threads = 1}); };
+  ASSIGN_OR_RETURN(auto for_list, checker());
+  ASSIGN_OR_RETURN(auto for_texts, checker());
+  list_ = std::make_unique<ModelList>(config_.models_dir, config_.model_aliases, std::move(for_list));
+  RETURN_IF_ERROR(list_->Open());
+  texts_ = std::make_unique<ModelTexts>(config_, *list_, std::move(for_texts));
+  RETURN_IF_ERROR(texts_->ChooseDefault());
+  const auto chosen = texts_->Find(list_->default_name());
+  text_ = chosen->text;
+  engine_ = chosen->engine;
+  models_ = std::make_unique<ModelPool>(config_, processes_, *storage_, texts_.get());
   return Status::Ok();
 }
 
 Status Serving::OpenSessions() {
-  const EngineOptions& engine = engines_->options();
-  SessionTableOptions options;
-  options.model_name = model_name_;
-  options.embedding_size = model().shape().hidden;
-  ASSIGN_OR_RETURN(options.adapters, AdapterNames(config_, model_name_));
-  options.session_len = engine.session_len;
-  options.memory_len = WindowOf(*engines_);
-  options.pinned_max = engine.pinned_max;
-  if (const ModelSpec& spec = model().spec(); spec.encoder_layers > 0) {
-    options.encoder = {*model().tokenizer_data().eos, static_cast<TokenId>(spec.answer_start)};
-  }
-  options.eviction = config_.eviction;
-  options.sampling = sampling_;
-  const int64_t longest = std::max(kMaxTokens, options.memory_len + options.pinned_max);
-  options.max_output_tokens = config_.max_output_tokens.value_or(-1);
-  options.max_output_tokens_limit = config_.max_output_tokens_limit.value_or(longest);
-  options.max_input_tokens = config_.max_input_tokens.value_or(longest);
-  options.ends_repetition = !config_.no_repetition_guard;
-  options.turn_timeout_s = config_.turn_timeout_s;
-  options.aliases = config_.model_aliases;
-  options.strict_requests = config_.strict_requests;
+  SessionTableOptions options = ModelOptions(config_, text_, engine_);
+  options.models = texts_.get();
+  ASSIGN_OR_RETURN(options.adapters, AdapterNames(config_, text_.name));
   options.on_ignored = LogIgnoredFields();
-  options.end_of_turn = model().tokenizer_data().end_of_turn;
-  options.text_begin = model().tokenizer_data().text_begin;
-  options.durability = config_.durability == StoreDurability::kTurn ? Durability::kTurn : Durability::kToken;
-  options.session_ttl_s = config_.session_ttl_s;
-  options.max_turns_per_owner = config_.max_turns_per_owner;
-  options.max_sessions_per_owner = config_.max_sessions_per_owner;
-  options.max_bytes_per_owner = config_.max_text_mb_per_owner << 20;
-  options.max_chains_per_owner = config_.max_chains_per_owner;
-  options.max_stored_bytes_per_owner = config_.max_stored_mb_per_owner << 20;
-  options.max_tokens_per_owner = config_.max_tokens_per_owner;
   options.limits_of = [this](const std::string& owner, const OwnerLimits& usual) {
     return access_.LimitsOf(owner, usual);
   };
-  options.max_detached_tokens = config_.max_detached_tokens;
   ASSIGN_OR_RETURN(options.export_key, OpenExportKey(config_));
-  options.accept_foreign_imports = config_.accept_foreign_imports;
-  sessions_ = std::make_unique<SessionTable>(std::move(options), *tokenizer_, *chat_, *turns_, storage_->journal());
+  sessions_ =
+      std::make_unique<SessionTable>(std::move(options), *text_.tokenizer, *text_.chat, *turns_, storage_->journal());
   if (Status opened = sessions_->Open(); !opened.ok()) {
     exit_code_ = StorageExitCode(opened);
     return opened;
@@ -355,9 +322,10 @@ void Serving::LogStored() const {
 
 std::vector<Watchdog::Part> Serving::WatchedParts() {
   std::vector<Watchdog::Part> parts;
-  for (size_t i = 0; i < engines_->size(); ++i) {
-    parts.push_back({engines_->size() == 1 ? "the engine" : fmt::format("engine {}", i),
-                     [this, i](std::function<void()> alive) { engines_->engine(i).Ping(std::move(alive)); }});
+  const auto engines = static_cast<size_t>(config_.data_parallel_size);
+  for (size_t i = 0; i < engines; ++i) {
+    parts.push_back({engines == 1 ? "the engine" : fmt::format("engine {}", i),
+                     [this, i](const std::function<void()>& alive) { models_->Ping(i, alive); }});
   }
   parts.push_back({"the io threads", [this](std::function<void()> alive) { server_->Ping(std::move(alive)); }});
   parts.push_back({"the workers", [this](const std::function<void()>& alive) {
@@ -367,8 +335,8 @@ std::vector<Watchdog::Part> Serving::WatchedParts() {
 }
 
 std::string Serving::Describe() const {
-  const EngineStats engine = engines_->stats();
-  return fmt::format("{} at {}: {} turns running, {} waiting", model_name_, url(), engine.turns_running,
+  const EngineStats engine = models_->stats();
+  return fmt::format("{} at {}: {} turns running, {} waiting", text_.name, url(), engine.turns_running,
                      engine.turns_waiting);
 }
 
@@ -380,7 +348,7 @@ void Serving::Reload() {
 void Serving::Tick() {
   access_.Watch();
   server_->CloseRevoked();
-  engines_->Tick();
+  models_->Tick();
   sessions_->Sweep();
   Status check = storage_->Check();
   {
@@ -397,17 +365,23 @@ void Serving::Tick() {
 
 void Serving::Publish() {
   std::shared_ptr<Service> service = MakeService();
-  AddModelRoutes(service->router, ServedModelOf(sessions_->options(), SystemClock::Instance().WallSeconds()));
+  const ListServedModels list = texts_ != nullptr
+                                    ? [this, now = SystemClock::Instance().WallSeconds()] { return ListAll(now); }
+                                    : ListServedModels();
+  if (list) {
+    AddModelRoutes(service->router, list);
+  } else {
+    AddModelRoutes(service->router, ServedModelOf(sessions_->options(), SystemClock::Instance().WallSeconds()));
+  }
   RegisterClientSecretRoutes(service->router, access_.tickets(), sessions_->options());
   RegisterConversationRoutes(service->router, *sessions_);
   AddBackupRoute(service->router, backups_.get());
-  AddEngineRoutes(service->router, *engines_);
+  if (texts_ == nullptr) AddEngineRoutes(service->router, models_->only().engines());
   const RetryAfter retry_after_ms = [this](const std::string& principal) {
     // An owner out of tokens waits for them, whatever the queue's length.
     const int64_t tokens_ms = sessions_->TokensWaitMs({principal, 0});
-    return tokens_ms > 0
-               ? tokens_ms
-               : metrics_.RetryAfterMs(engines_->stats().turns_waiting, SystemClock::Instance().MonotonicNs());
+    return tokens_ms > 0 ? tokens_ms
+                         : metrics_.RetryAfterMs(models_->stats().turns_waiting, SystemClock::Instance().MonotonicNs());
   };
   RegisterResponseRoutes(service->router, *sessions_, retry_after_ms);
   const RunOnWorker run = [this](const std::string& client, size_t bytes, std::function<void()> call) {
@@ -415,17 +389,19 @@ void Serving::Publish() {
   };
   service->sockets["/v1/responses"] = ResponsesRoute(*sessions_, retry_after_ms, run);
   service->sockets["/v1/realtime"] = RealtimeRoute(*sessions_, run);
-  RegisterChatRoutes(service->router, {.table = *sessions_, .retry_after_ms = retry_after_ms, .run_on_worker = run},
-                     FactsOf(config_, model(), *tokenizer_, engines_->options().slots));
+  RegisterChatRoutes(service->router,
+                     {.table = *sessions_, .retry_after_ms = retry_after_ms, .run_on_worker = run, .models = list},
+                     FactsOf(config_, text_, engine_.slots));
   metrics_.SetSource([this] {
-    return MetricsSnapshot{engines_->each(),
+    return MetricsSnapshot{models_->each(),
                            storage_->tiers().stats(),
                            storage_->journal() != nullptr ? storage_->journal()->stats() : JournalStats{},
                            sessions_->stats(),
                            server_->workers(),
                            ReadProcessFigures(),
                            health_.NotReadyReason().empty(),
-                           backups_ != nullptr ? backups_->last_made_at() : 0};
+                           backups_ != nullptr ? backups_->last_made_at() : 0,
+                           texts_ != nullptr ? models_->Models() : std::vector<ModelStatus>()};
   });
   for (const std::string& route : service->router.Describe()) LogDebug("route: {}", route);
   for (const auto& [path, route] : service->sockets) LogDebug("route: socket {}", path);
@@ -442,19 +418,12 @@ void Serving::Publish() {
   health_.SetReady([this] { return Trouble(); });
 }
 
-std::string Serving::EngineTrouble() const {
-  if (healthy()) return "";
-  Status why;
-  for (const ModelCopy& copy : copies_) {
-    if (why.ok()) why = copy.device_status();
-  }
-  for (size_t i = 0; i < engines_->size() && why.ok(); ++i) why = engines_->engine(i).status();
-  return fmt::format("{}: {}", engines_->size() == 1 ? "the engine has failed" : "all engines have failed",
-                     why.message());
-}
-
 std::string Serving::Trouble() const {
-  if (std::string trouble = EngineTrouble(); !trouble.empty()) return trouble;
+  if (const Status engines = models_->status(); !engines.ok()) return engines.message();
+  if (texts_ != nullptr && std::ranges::count(models_->Models(), "failed", &ModelStatus::state) >=
+                               static_cast<std::ptrdiff_t>(list_->CountLoadable())) {
+    return "no model can be loaded";
+  }
   if (storage_->lost()) return "the store was deleted, moved or replaced";
   if (!storage_->healthy()) return "the disk has failed";
   if (storage_->journal() != nullptr) {
@@ -482,7 +451,7 @@ void Serving::Drain() {
   turns_->RefuseTurns();
   server_->Drain(fmt::format(R"({{"type":"ringside:server.draining","deadline_ms":{}}})", timeout_ms));
   LogInfo("stopping: {} turns may end within {} s", turns_->turns(), config_.shutdown_timeout_s);
-  if (storage_->journal() != nullptr) engines_->SaveAll(nullptr);  // turns that run meanwhile save their caches again
+  if (storage_->journal() != nullptr) models_->SaveAll(nullptr);  // turns that run meanwhile save their caches again
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
   const auto turns_end = deadline - std::min(std::chrono::milliseconds(timeout_ms / 3), kWindUpTime);
   // A share of the remaining grace.
@@ -490,7 +459,7 @@ void Serving::Drain() {
     const auto left = (deadline - std::chrono::steady_clock::now()) / share;
     return std::max(std::chrono::duration_cast<std::chrono::milliseconds>(left), kLeastPatience);
   };
-  while (engines_->healthy() && std::chrono::steady_clock::now() < turns_end) {
+  while (healthy() && std::chrono::steady_clock::now() < turns_end) {
     if (turns_->WaitUntilNone(kWatchInterval)) break;
   }
   if (const size_t left = turns_->turns(); left > 0) {
@@ -506,13 +475,13 @@ void Serving::Drain() {
 }
 
 void Serving::SaveCaches(std::chrono::steady_clock::duration time) {
-  if (storage_->journal() == nullptr || !engines_->healthy()) return;
+  if (storage_->journal() == nullptr || !healthy()) return;
   const auto saved = std::make_shared<std::promise<Status>>();
   std::future<Status> status = saved->get_future();
-  engines_->SaveAll([saved](const Status& told) { saved->set_value(told); });
+  models_->SaveAll([saved](const Status& told) { saved->set_value(told); });
   Status told = Unavailable("--shutdown-timeout was exceeded");
   if (status.wait_for(time) == std::future_status::ready) told = status.get();
-  const auto [slots, memory] = std::pair(engines_->stats(), storage_->tiers().unsaved());
+  const auto [slots, memory] = std::pair(models_->stats(), storage_->tiers().unsaved());
   if (told.ok()) return LogInfo("every cache is saved");
   LogWarning("{} caches of {} MB were not saved and will be recomputed on use: {}", slots.unsaved + memory.caches,
              (slots.unsaved_bytes + memory.bytes) / 1'000'000, told.message());

@@ -14,14 +14,12 @@
 
 namespace ringside {
 
-class Engine;
-class EngineFleet;
 class Metrics;
 
 class AppEngine final : public TurnEngine {
  public:
   /// REQUIRES: `engines` and `metrics` outlive this object; this object outlives the engines' last turn.
-  AppEngine(EngineFleet& engines, Metrics& metrics);
+  AppEngine(TurnEngine& engines, Metrics& metrics);
 
   /// As Engine::Submit; kUnavailable after RefuseTurns.
   Status Submit(TurnRequest request) override;
@@ -43,15 +41,12 @@ class AppEngine final : public TurnEngine {
  private:
   void Remove(TurnId turn);
 
-  EngineFleet& engines_;
+  TurnEngine& engines_;
   Metrics& metrics_;
   std::atomic<bool> refusing_{false};
   mutable std::mutex mutex_;
   std::condition_variable removed_;
   std::unordered_set<TurnId> turns_;
 };
-
-/// Runs one turn through an engine, so that readiness implies a working engine.
-Status WarmUp(Engine& engine, const TokenizerData& data);
 
 }  // namespace ringside

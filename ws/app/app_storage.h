@@ -39,6 +39,7 @@ class Storage {
   /// Null if nothing is recorded.
   Journal* journal() const { return journal_.get(); }
   const TieredStore& tiers() const { return *tiers_; }
+  TieredStore& mutable_tiers() { return *tiers_; }
   EngineStorage ForEngine(const Model& model) const;
   /// Erases caches of sessions for which `exists` is false: a crash may have separated the two deletions. Blocks.
   void Forget(const std::function<bool(const std::string& session)>& exists) { tiers_->Reconcile(exists); }

@@ -9,6 +9,7 @@
 #include "ws/chat/anthropic_content.h"
 #include "ws/chat/message_fields.h"
 #include "ws/chat/prompts.h"
+#include "ws/content/asked_model.h"
 #include "ws/content/compaction.h"
 #include "ws/content/returned_reasoning.h"
 #include "ws/fields/common_fields.h"
@@ -418,7 +419,9 @@ Status ContinueIfStarted(const ChatService& service, const HttpRequest& request,
 }
 
 HttpResponse CreateMessage(const ChatService& service, const HttpRequest& request) {
-  const SessionTableOptions& options = service.table.options();
+  const auto model = OptionsOf(service.table, request);
+  if (!model.ok()) return ErrorAnswer(model.status());
+  const SessionTableOptions& options = **model;
   Result<MessageRequest> read = ReadMessageRequest(request, options, /*counts_only=*/false);
   if (!read.ok()) return ErrorAnswer(read.status());
   Result<EditsReport> edits = EditHistory(service, request, /*counts_only=*/false, &*read);
@@ -432,7 +435,9 @@ HttpResponse CreateMessage(const ChatService& service, const HttpRequest& reques
 }
 
 HttpResponse CountTokens(const ChatService& service, const HttpRequest& request) {
-  const SessionTableOptions& options = service.table.options();
+  const auto model = OptionsOf(service.table, request);
+  if (!model.ok()) return ErrorAnswer(model.status());
+  const SessionTableOptions& options = **model;
   Result<MessageRequest> read = ReadMessageRequest(request, options, /*counts_only=*/true);
   if (!read.ok()) return ErrorAnswer(read.status());
   const Caller caller = CallerOf(request);

@@ -7,6 +7,7 @@
 #include "ws/chat/completion_format.h"
 #include "ws/chat/message_fields.h"
 #include "ws/chat/prompts.h"
+#include "ws/content/asked_model.h"
 #include "ws/content/response_objects.h"
 #include "ws/content/tool_fields.h"
 #include "ws/content/tool_names.h"
@@ -212,11 +213,13 @@ class ChatFormat final : public CompletionFormat {
 RequestKind ChatCompletionKind() { return {"POST /v1/chat/completions", ChatTable().Describe()}; }
 
 HttpResponse CreateChatCompletion(const ChatService& service, const HttpRequest& request) {
-  const SessionTableOptions& options = service.table.options();
+  const auto model = OptionsOf(service.table, request);
+  if (!model.ok()) return ErrorResponse(model.status());
+  const SessionTableOptions& options = **model;
   Result<ChatRequest> read = ReadChatRequest(request, options);
   if (!read.ok()) return ErrorResponse(read.status());
   auto format = std::make_shared<ChatFormat>(
-      service.table.tokenizer(),
+      *options.tokenizer,
       CompletionFormat::Frame{.id = MakeId("chatcmpl-"),
                               .model = ModelNameOf(read->turn.adapter, options),
                               .object = "chat.completion",

@@ -11,6 +11,7 @@
 #include "base/base64.h"
 #include "ws/chat/message_fields.h"
 #include "ws/chat/prompts.h"
+#include "ws/content/asked_model.h"
 #include "ws/fields/common_fields.h"
 #include "ws/fields/field_readers.h"
 #include "ws/fields/ignored_report.h"
@@ -132,9 +133,9 @@ void WriteVector(JsonWriter& json, const std::vector<float>& vector) {
   json.EndArray();
 }
 
-HttpResponse AnswerEmbeddings(const ChatService& service, const HttpRequest& asked, EmbeddingRequest request,
-                              std::shared_ptr<const EmbeddingWriter> writer) {
-  if (const Status status = Check(request, service.table.options().embedding_size); !status.ok()) {
+HttpResponse AnswerEmbeddings(const ChatService& service, const SessionTableOptions& options, const HttpRequest& asked,
+                              EmbeddingRequest request, std::shared_ptr<const EmbeddingWriter> writer) {
+  if (const Status status = Check(request, options.embedding_size); !status.ok()) {
     return writer->Refusal(status, 0);
   }
   StatelessRequest answers{.in_flight = kEmbeddingsInFlight, .input_param = request.texts_param};
@@ -145,18 +146,20 @@ HttpResponse AnswerEmbeddings(const ChatService& service, const HttpRequest& ask
     turn.raw = std::move(text);
   }
   HttpResponse answer = AnswerStateless(service, asked, std::move(answers), std::move(writer));
-  return Reported(std::move(answer), service.table.options(), asked, request.ignored.names());
+  return Reported(std::move(answer), options, asked, request.ignored.names());
 }
 
 RequestKind EmbeddingKind() { return {"POST /v1/embeddings", EmbeddingTable().Describe()}; }
 
 HttpResponse CreateEmbeddings(const ChatService& service, const HttpRequest& request) {
-  const SessionTableOptions& options = service.table.options();
+  const auto model = OptionsOf(service.table, request);
+  if (!model.ok()) return ErrorResponse(model.status());
+  const SessionTableOptions& options = **model;
   Result<OpenAiEmbeddingRequest> read = ReadRequest(request, options);
   if (!read.ok()) return ErrorResponse(read.status());
   auto writer =
       std::make_shared<OpenAiWriter>(ModelNameOf(read->turn.adapter, options), read->base64, read->ignored.names());
-  return AnswerEmbeddings(service, request, *std::move(read), std::move(writer));
+  return AnswerEmbeddings(service, options, request, *std::move(read), std::move(writer));
 }
 
 }  // namespace ringside

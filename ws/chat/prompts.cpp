@@ -57,7 +57,8 @@ Status ContinueLastMessage(SessionTable& table, const Caller& caller, const std:
   ASSIGN_OR_RETURN(const SharedList<TokenId> before, table.InputTokens(caller, *turn));
   RawPrompt prompt;
   prompt.tokens = before.From(0);
-  const std::vector<TokenId> begins = table.tokenizer().EncodeAll({&piece, 1});
+  ASSIGN_OR_RETURN(const SessionTableOptions* const options, table.OptionsFor(caller, turn->model));
+  const std::vector<TokenId> begins = options->tokenizer->EncodeAll({&piece, 1});
   prompt.tokens.insert(prompt.tokens.end(), begins.begin(), begins.end());
   turn->raw = std::move(prompt);
   turn->input.clear();

@@ -9,6 +9,7 @@
 #include "base/limits.h"
 #include "session/table/session_table.h"
 #include "ws/chat/answer_writer.h"
+#include "ws/content/served_model.h"
 #include "ws/transport/http/http.h"
 #include "ws/transport/run_on_worker.h"
 
@@ -22,6 +23,8 @@ struct ChatService {
   RetryAfter retry_after_ms;
   /// Runs a call of this client on a worker; an error if too many are queued.
   RunOnWorker run_on_worker;
+  /// The server's models; null = the table's only one.
+  ListServedModels models = nullptr;
 };
 
 struct StatelessRequest {

@@ -14,6 +14,7 @@
 #include "ws/chat/completion_format.h"
 #include "ws/chat/message_fields.h"
 #include "ws/chat/prompts.h"
+#include "ws/content/asked_model.h"
 #include "ws/fields/common_fields.h"
 #include "ws/fields/field_readers.h"
 #include "ws/fields/ignored_report.h"
@@ -216,7 +217,9 @@ std::string TextOf(const RawPrompt& prompt, const Tokenizer& tokenizer) {
 RequestKind TextCompletionKind() { return {"POST /v1/completions", TextTable().Describe()}; }
 
 HttpResponse CreateTextCompletion(const ChatService& service, const HttpRequest& request) {
-  const SessionTableOptions& options = service.table.options();
+  const auto model = OptionsOf(service.table, request);
+  if (!model.ok()) return ErrorResponse(model.status());
+  const SessionTableOptions& options = **model;
   Result<TextRequest> read = ReadTextRequest(request, options);
   if (!read.ok()) return ErrorResponse(read.status());
   StatelessRequest answers{.choices = read->choices, .stream = read->stream, .input_param = "prompt"};
@@ -225,12 +228,12 @@ HttpResponse CreateTextCompletion(const ChatService& service, const HttpRequest&
   // Chunk usage requires ids with the pieces.
   if (read->stream && read->continuous_usage) read->turn.token_ids = true;
   for (RawPrompt& prompt : read->prompts) {
-    if (read->echo) echoes.push_back(TextOf(prompt, service.table.tokenizer()));
+    if (read->echo) echoes.push_back(TextOf(prompt, *options.tokenizer));
     answers.prompts.push_back(read->turn);
     answers.prompts.back().raw = std::move(prompt);
   }
   auto format = std::make_shared<TextFormat>(
-      service.table.tokenizer(),
+      *options.tokenizer,
       CompletionFormat::Frame{.id = MakeId("cmpl-"),
                               .model = ModelNameOf(read->turn.adapter, options),
                               .object = "text_completion",

@@ -6,6 +6,7 @@
 #include "session/turn/turn_input.h"
 #include "ws/chat/message_fields.h"
 #include "ws/chat/prompts.h"
+#include "ws/content/asked_model.h"
 #include "ws/content/tool_fields.h"
 #include "ws/fields/common_fields.h"
 #include "ws/fields/field_readers.h"
@@ -102,7 +103,8 @@ Result<TokenizeRequest> ReadTokenizeRequest(const HttpRequest& request, const Se
   return out;
 }
 
-Result<std::vector<TokenId>> TokensOf(const ChatService& service, const HttpRequest& request, TokenizeRequest* asked) {
+Result<std::vector<TokenId>> TokensOf(const ChatService& service, const SessionTableOptions& options,
+                                      const HttpRequest& request, TokenizeRequest* asked) {
   if (asked->turn) {
     asked->turn->warm_up = !asked->opens;
     ASSIGN_OR_RETURN(const SharedList<TokenId> tokens, service.table.InputTokens(CallerOf(request), *asked->turn));
@@ -111,9 +113,9 @@ Result<std::vector<TokenId>> TokensOf(const ChatService& service, const HttpRequ
   const TextPiece piece{*std::move(asked->text), /*markup=*/true};
   std::optional<std::vector<TokenId>> ids;
   RETURN_IF_ERROR(TokeniseLong(piece.text.size(), [&] {
-    ids = service.table.tokenizer().Encode({&piece, 1}, std::numeric_limits<int64_t>::max());
+    ids = options.tokenizer->Encode({&piece, 1}, std::numeric_limits<int64_t>::max());
   }));
-  if (*asked->begins) BeginText(service.table.options().text_begin, &*ids);
+  if (*asked->begins) BeginText(options.text_begin, &*ids);
   return *std::move(ids);
 }
 
@@ -128,10 +130,12 @@ HttpResponse Whole(JsonWriter& json, const ChatService& service, const HttpReque
 }  // namespace
 
 HttpResponse Tokenize(const ChatService& service, const HttpRequest& request) {
-  const SessionTableOptions& options = service.table.options();
+  const auto model = OptionsOf(service.table, request);
+  if (!model.ok()) return ErrorResponse(model.status());
+  const SessionTableOptions& options = **model;
   Result<TokenizeRequest> read = ReadTokenizeRequest(request, options);
   if (!read.ok()) return ErrorResponse(read.status());
-  const Result<std::vector<TokenId>> ids = TokensOf(service, request, &*read);
+  const Result<std::vector<TokenId>> ids = TokensOf(service, options, request, &*read);
   if (!ids.ok()) return ErrorResponse(ids.status());
   JsonWriter json;
   json.BeginObject().Field("count", ids->size()).Field("max_model_len", options.request_len());
@@ -140,14 +144,16 @@ HttpResponse Tokenize(const ChatService& service, const HttpRequest& request) {
   json.EndArray();
   if (read->names) {
     json.Key("token_strs").BeginArray();
-    for (const TokenId id : *ids) json.Value(service.table.tokenizer().TokenName(id));
+    for (const TokenId id : *ids) json.Value(options.tokenizer->TokenName(id));
     json.EndArray();
   }
   return Whole(json, service, request, read->ignored);
 }
 
 HttpResponse Detokenize(const ChatService& service, const HttpRequest& request) {
-  const SessionTableOptions& options = service.table.options();
+  const auto model = OptionsOf(service.table, request);
+  if (!model.ok()) return ErrorResponse(model.status());
+  const SessionTableOptions& options = **model;
   const Result<JsonValue> body = ReadBody(request);
   if (!body.ok()) return ErrorResponse(body.status());
   IgnoredFields ignored(options.strict_requests);
@@ -156,7 +162,7 @@ HttpResponse Detokenize(const ChatService& service, const HttpRequest& request) 
   if (!read.ok()) return ErrorResponse(read);
   const std::optional<std::vector<TokenId>>& ids = asked.ids;
   if (!ids) return ErrorResponse(MissingParameter("tokens"));
-  const Tokenizer& tokenizer = service.table.tokenizer();
+  const Tokenizer& tokenizer = *options.tokenizer;
   for (const TokenId id : *ids) {
     if (id < tokenizer.vocab_size()) continue;
     return ErrorResponse(InvalidArgument("Unknown token id " + std::to_string(id) + ".", "tokens", "invalid_value"));
@@ -168,13 +174,16 @@ HttpResponse Detokenize(const ChatService& service, const HttpRequest& request) 
 }
 
 HttpResponse ApplyTemplate(const ChatService& service, const HttpRequest& request) {
-  Result<TokenizeRequest> read = ReadTokenizeRequest(request, service.table.options());
+  const auto model = OptionsOf(service.table, request);
+  if (!model.ok()) return ErrorResponse(model.status());
+  const SessionTableOptions& options = **model;
+  Result<TokenizeRequest> read = ReadTokenizeRequest(request, options);
   if (read.ok() && !read->turn) read = MissingParameter("messages");
   if (!read.ok()) return ErrorResponse(read.status());
-  const Result<std::vector<TokenId>> ids = TokensOf(service, request, &*read);
+  const Result<std::vector<TokenId>> ids = TokensOf(service, options, request, &*read);
   if (!ids.ok()) return ErrorResponse(ids.status());
   JsonWriter json;
-  json.BeginObject().Field("prompt", TextOfTokens(*ids, service.table.tokenizer()));
+  json.BeginObject().Field("prompt", TextOfTokens(*ids, *options.tokenizer));
   return Whole(json, service, request, read->ignored);
 }
 

@@ -208,8 +208,25 @@ Status CheckStorage(const ServerConfig& config, std::optional<StoreDurability> d
   return Status::Ok();
 }
 
+/// One model, or a folder of models, which excludes settings of a single one.
+Status CheckModels(const ServerConfig& config) {
+  if (config.models_dir.empty()) {
+    if (config.model.empty()) return InvalidArgument("--model: a model is required, or --models-dir");
+    return Status::Ok();
+  }
+  const std::pair<bool, const char*> excluded[] = {
+      {!config.model.empty(), "--model: --models-dir serves its own models"},
+      {!config.served_model_name.empty(), "--served-model-name: the models of --models-dir have their own names"},
+      {!config.adapters.empty(), "--lora, --soft-prompt: adapters are for one model, not for --models-dir"},
+      {config.data_parallel_size > 1, "--data-parallel-size: the models of --models-dir have one engine each"}};
+  for (const auto& [given, why] : excluded) {
+    if (given) return InvalidArgument(why);
+  }
+  return Status::Ok();
+}
+
 Status CheckCombinations(const ServerConfig& config) {
-  if (config.model.empty()) return InvalidArgument("--model: a model is required");
+  RETURN_IF_ERROR(CheckModels(config));
   if (config.gpu.quantization && !config.cuda) {
     return InvalidArgument(
         "--quantization: weights are quantised on a GPU only; set --device cuda, or give a model file "

@@ -27,6 +27,9 @@ enum class StoreDurability { kToken, kTurn, kNone };
 
 struct ServerConfig {
   std::string model;                       // model files in any supported format
+  std::string models_dir;                  // models to load on demand; "" = `model` only
+  int64_t models_max = 1;                  // of these, loaded at once
+  int64_t models_memory_mb = 0;            // of all loaded ones; 0 = as ModelsMemoryOf
   std::string served_model_name;           // "" = the model's own name
   std::vector<std::string> model_aliases;  // a trailing '*' matches any suffix
   bool strict_requests = false;            // refuse unknown fields and hints

@@ -211,8 +211,7 @@ std::string MessageItem(const Response& response, std::string_view status, const
   return json.EndArray().EndObject().Take();
 }
 
-std::string ResponseWith(const Response& response, ResponseStatus status, const std::string& model,
-                         const std::string& output) {
+std::string ResponseWith(const Response& response, ResponseStatus status, const std::string& output) {
   JsonWriter json;
   // Times are whole seconds, because some clients accept no fractions.
   json.BeginObject().Field("id", response.id).Field("object", "response");
@@ -227,7 +226,7 @@ std::string ResponseWith(const Response& response, ResponseStatus status, const 
   } else {
     json.Null();
   }
-  json.Field("model", response.adapter.empty() ? model : response.adapter);
+  json.Field("model", response.adapter.empty() ? response.model_name : response.adapter);
   json.TextOrNull("previous_response_id", response.previous_id).Key("conversation");
   if (response.conversation_id.empty()) {
     json.Null();
@@ -306,7 +305,7 @@ std::string CallItem(const std::string& item_id, size_t call, std::string_view s
   return CallObject(CallItemId(item_id, call), ToolCallId("call_", item_id, call), status, name, arguments);
 }
 
-std::string OutputItems(const Response& response, const Tokenizer& tokenizer) {
+std::string OutputItems(const Response& response) {
   std::string items = response.compaction.empty() ? "" : CompactionItem(response.item_id, response.compaction);
   if (!response.reasoning_ends.empty()) {
     if (!items.empty()) items += ',';
@@ -319,7 +318,7 @@ std::string OutputItems(const Response& response, const Tokenizer& tokenizer) {
     if (!items.empty()) items += ',';
     const bool open = response.running() && response.call_steps.empty();
     items += MessageItem(response, open ? "in_progress" : EndedMessageStatus(response),
-                         TextPart(response.message(), Logprobs(response.tokens, tokenizer)));
+                         TextPart(response.message(), Logprobs(response.tokens, *response.tokenizer)));
   }
   const std::vector<ToolCall> calls = response.tool_calls();
   for (size_t i = 0; i < calls.size(); ++i) {
@@ -331,8 +330,8 @@ std::string OutputItems(const Response& response, const Tokenizer& tokenizer) {
   return items;
 }
 
-std::string ResponseObject(const Response& response, const Tokenizer& tokenizer, const std::string& model) {
-  return ResponseWith(response, response.status, model, OutputItems(response, tokenizer));
+std::string ResponseObject(const Response& response) {
+  return ResponseWith(response, response.status, OutputItems(response));
 }
 
 std::vector<IdentifiedCall> CallsOf(const Item& item, std::string_view prefix) {

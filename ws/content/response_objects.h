@@ -17,12 +17,11 @@
 
 namespace ringside {
 
-/// The response object in its current state. `model`: the served name, replaced by the adapter's if there is one.
-std::string ResponseObject(const Response& response, const Tokenizer& tokenizer, const std::string& model);
+/// The response object in its current state.
+std::string ResponseObject(const Response& response);
 /// As ResponseObject, with this status and these output items (JSON, with commas; "" = none), because an event may show
 /// an earlier state.
-std::string ResponseWith(const Response& response, ResponseStatus status, const std::string& model,
-                         const std::string& output);
+std::string ResponseWith(const Response& response, ResponseStatus status, const std::string& output);
 /// Response::echo with the ignored fields, which are reported in the response's "ringside" object.
 std::string WithIgnored(std::string echo, const std::vector<std::string>& ignored);
 /// Response::echo with more members of that object.
@@ -31,7 +30,7 @@ std::string WithReport(std::string echo, std::string_view members);
 std::string ReasoningEcho(const std::string& effort, const std::string& summary);
 /// The response's output items, with commas: the compaction before it, its reasoning, its message and its tool calls,
 /// as far as it has them.
-std::string OutputItems(const Response& response, const Tokenizer& tokenizer);
+std::string OutputItems(const Response& response);
 /// An item of type compaction. `opaque` is Response::compaction.
 std::string CompactionItem(const std::string& item_id, std::string_view opaque);
 /// The message item around its content part ("" = none).

@@ -331,6 +331,10 @@ Status CheckTogether(const TurnSpec& turn) {
     return InvalidArgument("'model' and 'ringside.adapter' name different adapters.", "ringside.adapter",
                            "mutually_exclusive_parameters");
   }
+  if (!window.model.empty() && !turn.model.empty() && turn.model != window.model) {
+    return InvalidArgument("'model' and 'ringside.model' name different models.", "ringside.model",
+                           "mutually_exclusive_parameters");
+  }
   if (turn.background && !turn.store) {
     return InvalidArgument("An answer in the background is stored: whoever asked for it fetches it.", "background",
                            "invalid_value");
@@ -349,6 +353,7 @@ Result<TurnSpec> ReadCreate(const JsonValue& body, const SessionTableOptions& op
   RETURN_IF_ERROR(CreateTable(http != nullptr).Read(body, {options, ignored}, &request));
   RETURN_IF_ERROR(CheckTogether(turn));
   if (!turn.window.adapter.empty()) turn.adapter = turn.window.adapter;
+  if (turn.model.empty()) turn.model = turn.window.model;
   turn.carries_history = turn.conversation.empty() && turn.previous_response_id.empty();
   turn.offers_truncation = true;
   turn.warm_up = request.prewarm || !request.generate;

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "base/limits.h"
+#include "session/model_source.h"
 #include "ws/fields/timeline_key.h"
 
 namespace ringside {
@@ -68,6 +69,7 @@ bool IsAlias(std::string_view name, const std::vector<std::string>& aliases) {
 Status ReadModelName(std::string_view name, std::string_view param, const SessionTableOptions& options,
                      std::optional<std::string>* adapter) {
   if (name.empty()) return Status::Ok();
+  if (options.models != nullptr) return options.models->Resolve(name, param).status();
   const bool model = name == options.model_name;
   if (model || options.NumberOfAdapter(name)) {
     *adapter = model ? "" : std::string(name);
@@ -101,7 +103,8 @@ const std::string& ModelNameOf(const std::optional<std::string>& adapter, const 
 
 Field<TurnSpec> ModelField() {
   const auto read = [](const JsonValue& value, const std::string& param, const FieldContext& context, TurnSpec* turn) {
-    return ReadModel(value, param, context.options, &turn->adapter);
+    RETURN_IF_ERROR(ReadModel(value, param, context.options, &turn->adapter));
+    return ReadString(value, param, &turn->model);
   };
   return {"model", FieldType::kString, read};
 }
@@ -156,10 +159,17 @@ const FieldTable<WindowOverrides>& WindowTable() {
     out->eviction = value.string() == "turn" ? Eviction::kTurn : Eviction::kToken;
     return Status::Ok();
   };
+  const auto read_model = [](const JsonValue& value, const std::string& param, const FieldContext& context,
+                             WindowOverrides* out) {
+    std::optional<std::string> adapter;
+    RETURN_IF_ERROR(ReadModel(value, param, context.options, &adapter));
+    return ReadString(value, param, &out->model);
+  };
   static const FieldTable<WindowOverrides> table(
       {{"memory_len", &WindowOverrides::memory_len, Range{1}},
        {"session_len", &WindowOverrides::session_len, Range{1}},
        {"adapter", &WindowOverrides::adapter},
+       {"model", FieldType::kString, read_model},
        {"eviction", FieldType::kString, read_eviction, FieldPolicy::kRead, "turn, token"}});
   return table;
 }

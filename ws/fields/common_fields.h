@@ -53,7 +53,7 @@ Field<R> QueryCountField(std::string name, T R::*member, std::string what = "a c
 Field<void> LabelField(std::string name);
 /// A list of output types that must be text only; `what`: for the error.
 Field<void> TextOnlyField(std::string name, std::string what);
-/// Conversation windows: "memory_len", "session_len", "eviction", "adapter".
+/// Conversation windows: "memory_len", "session_len", "eviction", "adapter", "model".
 const FieldTable<WindowOverrides>& WindowTable();
 
 /// The digits of a query as a count. ERRORS: "'after' is a count."

@@ -82,6 +82,7 @@ std::string ConversationObject(const SessionInfo& info, const std::vector<std::s
   json.Field("memory_len", info.memory_len).Field("session_len", info.session_len);
   json.Field("eviction", info.eviction == Eviction::kTurn ? "turn" : "token");
   json.TextOrNull("adapter", info.adapter);
+  if (!info.model.empty()) json.Field("model", info.model);
   json.TextOrNull("active_response_id", info.active_response_id);
   json.Field("updated_at", static_cast<int64_t>(info.updated_at)).Field("epoch", info.epoch);
   json.Field("cache", CacheSourceName(info.cache)).Field("durable", info.durable);

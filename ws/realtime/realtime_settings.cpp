@@ -1,5 +1,6 @@
 #include "ws/realtime/realtime_settings.h"
 
+#include "session/model_source.h"
 #include "ws/content/response_objects.h"
 #include "ws/content/tool_fields.h"
 #include "ws/fields/common_fields.h"
@@ -91,8 +92,14 @@ Status ReadSessionModel(const JsonValue& value, const std::string& param, const 
                         RealtimeSettings* settings) {
   std::string text;
   RETURN_IF_ERROR(ReadString(value, param, &text));
-  if (ReadModelName(text, param, context.options, &settings->adapter).ok() && !text.empty()) return Status::Ok();
-  return Unsupported(param, "another 'model' than '" + context.options.model_name + "' and its adapters");
+  const SessionTableOptions& options = context.options;
+  if (options.models != nullptr) {
+    const Result<std::string> name = options.models->Resolve(text, param);
+    if (!name.ok() || *name == options.model_name) return name.status();
+  } else if (ReadModelName(text, param, options, &settings->adapter).ok() && !text.empty()) {
+    return Status::Ok();
+  }
+  return Unsupported(param, "another 'model' than '" + options.model_name + "' and its adapters");
 }
 
 /// null clears earlier instructions.

@@ -16,13 +16,14 @@
 namespace ringside {
 
 struct RealtimeSettings {
-  std::string id;                            // "sess_..."
-  std::string conversation;                  // "conv_..."
-  std::optional<std::string> adapter;        // adapter named by `model`; "" = none; absent = the conversation's
-  std::optional<std::string> instructions;   // absent = the conversation's
-  std::optional<int64_t> max_output_tokens;  // absent = "inf": the server's limit
-  std::optional<std::string> tools;          // JSON in Responses' form; absent = the conversation's
-  std::string tool_choice = "\"auto\"";      // JSON
+  std::string id;                                // "sess_..."
+  std::string conversation;                      // "conv_..."
+  const SessionTableOptions* options = nullptr;  // of the session's model
+  std::optional<std::string> adapter;            // adapter named by `model`; "" = none; absent = the conversation's
+  std::optional<std::string> instructions;       // absent = the conversation's
+  std::optional<int64_t> max_output_tokens;      // absent = "inf": the server's limit
+  std::optional<std::string> tools;              // JSON in Responses' form; absent = the conversation's
+  std::string tool_choice = "\"auto\"";          // JSON
   std::optional<bool> parallel_tool_calls;
   std::map<std::string, std::string> sampling;  // including reasoning; JSON by field
   bool truncates = true;

@@ -87,6 +87,14 @@ std::string ReportOf(const std::vector<std::string>& ignored) {
   return report.empty() ? "" : "," + report;
 }
 
+/// The options of the model that the upgrade or its session names, or of the conversation's.
+Result<const SessionTableOptions*> OptionsOfUpgrade(SessionTable& table, const Caller& caller, const std::string& asked,
+                                                    const std::string& conversation, const JsonValue& session) {
+  const JsonValue* const named = session.is_object() ? session.Find("model") : nullptr;
+  const bool in_session = asked.empty() && named != nullptr && named->is_string();
+  return table.OptionsFor(caller, in_session ? named->string() : asked, conversation);
+}
+
 bool StartsWithOneOf(std::string_view text, std::initializer_list<std::string_view> beginnings) {
   return std::any_of(beginnings.begin(), beginnings.end(),
                      [&](std::string_view beginning) { return text.starts_with(beginning); });
@@ -99,36 +107,45 @@ RealtimeSocket::RealtimeSocket(SessionTable& table, std::string principal, std::
     : table_(table),
       caller_{std::move(principal), NextConnection(), std::move(trace)},
       outbox_(std::move(outbox)),
-      run_(std::move(run)) {}
+      run_(std::move(run)) {
+  settings_.options = &table_.options();
+}
 
 void RealtimeSocket::Open(const std::string& conversation, const std::string& model, const std::string& session,
                           const std::vector<std::string>& ignored) {
   std::lock_guard work(working_);
   RealtimeSettings settings;
   settings.id = MakeId("sess_");
-  Status status = ReadModelName(model, "model", table_.options(), &settings.adapter);
-  if (status.ok() && !session.empty()) {
-    const Result<JsonValue> given = ParseJson(session);
-    status = given.ok() ? UpdateSettings(*given, table_.options(), &settings) : given.status();
+  settings.options = &table_.options();
+  Result<JsonValue> given = JsonValue();
+  if (!session.empty()) given = ParseJson(session);
+  Status status = given.status();
+  if (status.ok()) {
+    const auto chosen = OptionsOfUpgrade(table_, caller_, model, conversation, *given);
+    if (chosen.ok()) settings_.options = settings.options = *chosen;
+    status = chosen.status();
   }
+  if (status.ok()) status = ReadModelName(model, "model", *settings.options, &settings.adapter);
+  if (status.ok() && !session.empty()) status = UpdateSettings(*given, *settings.options, &settings);
   if (status.ok()) status = Enter(conversation, &settings);
   if (status.ok()) status = FitWindow(&settings);
   if (!status.ok()) {
     outbox_->Push(writer_->Error(status, ""));
     return outbox_->Close(1013, "no conversation could be had");
   }
-  NoteIgnored(table_.options(), caller_.principal, ignored);
+  NoteIgnored(*settings_.options, caller_.principal, ignored);
   settings.ignored.insert(settings.ignored.end(), ignored.begin(), ignored.end());
   settings_ = std::move(settings);
-  Push("session.created", "\"session\":" + SettingsObject(settings_, table_.options()));
+  Push("session.created", "\"session\":" + SettingsObject(settings_, *settings_.options));
 }
 
 Status RealtimeSocket::Enter(const std::string& id, RealtimeSettings* settings) {
   SharedList<Item> items;
   const bool makes = id.empty();
+  WindowOverrides window = settings->window.value_or(WindowOverrides{});
+  if (settings->options->models != nullptr) window.model = settings->options->model_name;
   ASSIGN_OR_RETURN(const SessionInfo info,
-                   makes ? table_.CreateSession(caller_, {}, settings->window.value_or(WindowOverrides{}), {})
-                         : table_.GetSession(caller_, id));
+                   makes ? table_.CreateSession(caller_, {}, window, {}) : table_.GetSession(caller_, id));
   if (!makes) {
     ASSIGN_OR_RETURN(items, table_.GetItems(caller_, info.id));
   }
@@ -322,9 +339,9 @@ bool RealtimeSocket::busy() const {
 template <class E>
 Status RealtimeSocket::ReadEvent(const FieldTable<E>& fields, const JsonValue& body, E* event,
                                  std::vector<std::string>* ignored) const {
-  IgnoredFields found(table_.options().strict_requests);
-  RETURN_IF_ERROR(fields.Read(body, {table_.options(), &found}, event));
-  NoteIgnored(table_.options(), caller_.principal, found.names());
+  IgnoredFields found(settings_.options->strict_requests);
+  RETURN_IF_ERROR(fields.Read(body, {*settings_.options, &found}, event));
+  NoteIgnored(*settings_.options, caller_.principal, found.names());
   *ignored = found.names();
   return Status::Ok();
 }
@@ -333,13 +350,13 @@ Status RealtimeSocket::UpdateSession(const JsonValue& body) {
   if (body.Find("session") == nullptr) return MissingParameter("session");
   UpdateEvent event{settings_};
   RealtimeSettings& updated = event.settings;
-  IgnoredFields ignored(table_.options().strict_requests, "session.");
-  RETURN_IF_ERROR(UpdateTable().Read(body, {table_.options(), &ignored}, &event));
+  IgnoredFields ignored(settings_.options->strict_requests, "session.");
+  RETURN_IF_ERROR(UpdateTable().Read(body, {*settings_.options, &ignored}, &event));
   updated.ignored = ignored.names();
   RETURN_IF_ERROR(FitWindow(&updated));
   settings_ = std::move(updated);
-  NoteIgnored(table_.options(), caller_.principal, settings_.ignored);
-  Push("session.updated", "\"session\":" + SettingsObject(settings_, table_.options()));
+  NoteIgnored(*settings_.options, caller_.principal, settings_.ignored);
+  Push("session.updated", "\"session\":" + SettingsObject(settings_, *settings_.options));
   return Status::Ok();
 }
 
@@ -505,9 +522,10 @@ Result<std::vector<NewItem>> RealtimeSocket::InputOf(const std::optional<std::ve
 }
 
 Status RealtimeSocket::CreateResponse(const JsonValue& body) {
-  ASSIGN_OR_RETURN(RealtimeRequest request, ReadRealtimeRequest(body, settings_, table_.options()));
-  NoteIgnored(table_.options(), caller_.principal, request.ignored);
+  ASSIGN_OR_RETURN(RealtimeRequest request, ReadRealtimeRequest(body, settings_, *settings_.options));
+  NoteIgnored(*settings_.options, caller_.principal, request.ignored);
   TurnSpec& spec = request.spec;
+  if (settings_.options->models != nullptr) spec.model = settings_.options->model_name;
   RealtimeAsked asked{.max_output_tokens = std::move(request.max_output_tokens),
                       .metadata = std::move(request.metadata),
                       .tokens = table_.TokensOf(caller_)};

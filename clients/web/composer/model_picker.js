@@ -1,4 +1,4 @@
-// The name of the model below the message box; a choice if the server has adapters or other names.
+// The name of the model below the message box; a choice if the server has several models, adapters or other names.
 import { el } from "../dom.js";
 import { load, save } from "../store.js";
 import { t } from "../strings.js";
@@ -7,14 +7,16 @@ export class ModelPicker {
   #models = [];
   #used = ""; // by the open conversation; "" for a new one
   #picked = null;
+  #several = false; // models, of which a conversation keeps the first that answered
 
   constructor() {
     this.element = el("span", { class: "model" });
   }
 
-  // `models`: entries of the server's list; the first is the served model.
+  // `models`: entries of the server's list; the first is the served model, or the default one.
   setModels(models) {
-    this.#models = models.map(({ id }) => id);
+    this.#several = models.some(({ ringside }) => ringside?.state);
+    this.#models = models.filter(({ ringside }) => ringside?.state !== "unsupported").map(({ id }) => id);
     if (this.#models.length < 2) return this.element.replaceChildren(...this.#models);
     this.choice = el("select", { "aria-label": t("Model"), onchange: () => this.#pick(this.choice.value) }, ...this.#models.map((id) => el("option", { value: id }, id)));
     this.element.replaceChildren(this.choice);
@@ -23,7 +25,9 @@ export class ModelPicker {
 
   // The open conversation, or null.
   open(conversation) {
-    const used = conversation ? conversation.info?.ringside.adapter || this.#models[0] || "" : "";
+    const { model, adapter } = conversation?.info?.ringside ?? {};
+    const used = this.#several ? model || "" : conversation ? adapter || this.#models[0] || "" : "";
+    if (this.choice) this.choice.disabled = this.#several && Boolean(used);
     if (used === this.#used) return;
     this.#used = used;
     this.#picked = null;

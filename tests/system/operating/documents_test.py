@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-import urllib.request
+from pathlib import Path
 
 import pytest
 from conversation import Conversation
@@ -98,11 +98,12 @@ async def two_turns(port):
             await talk.ask("Hello.", max_output_tokens=2)
 
 
-def test_documented_metrics_exist(start, store):
-    server = start("--store-path", store)
-    run(two_turns(server.port))
-    metrics = urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics", timeout=30).read().decode()
-    there = set(re.findall(r"^# HELP (\w+)", metrics, re.MULTILINE))
+def test_documented_metrics_exist(start, store, model):
+    there = set()
+    for flags, one in ((("--store-path", store), model), (("--models-dir", Path(model).parent), None)):
+        server = start(*flags, model=one)
+        run(two_turns(server.port))
+        there |= set(re.findall(r"^# HELP (\w+)", server.get("/metrics")[1], re.MULTILINE))
+        server.stop()
     named = set(re.findall(r"ringside_[a-z][a-z0-9_]+", "".join(map(read, OPERATING))))
     assert len(named) > 10 and named - there == set()
-    server.stop()

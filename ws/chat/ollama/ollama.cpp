@@ -14,6 +14,7 @@
 #include "ws/chat/ollama/ollama_embed.h"
 #include "ws/chat/ollama/ollama_errors.h"
 #include "ws/chat/prompts.h"
+#include "ws/content/asked_model.h"
 #include "ws/content/response_objects.h"
 #include "ws/content/tool_fields.h"
 #include "ws/content/tool_names.h"
@@ -316,11 +317,12 @@ class OllamaFormat final : public AnswerWriter {
 };
 
 /// Appends the request's messages to its context, as a prompt of token ids.
-Status PrepareContinuation(const SessionTable& table, OllamaRequest* request) {
+Status PrepareContinuation(const SessionTable& table, const SessionTableOptions& options, OllamaRequest* request) {
   std::vector<TokenId>& context = request->context;
   if (context.empty() || request->turn.input.empty()) return Status::Ok();
-  const bool ended = std::ranges::count(table.options().end_of_turn, context.back()) > 0;
-  ASSIGN_OR_RETURN(const std::vector<TokenId> next, table.TokensAfterAnswer(request->turn.input, ended));
+  const bool ended = std::ranges::count(options.end_of_turn, context.back()) > 0;
+  ASSIGN_OR_RETURN(const std::vector<TokenId> next,
+                   table.TokensAfterAnswer(options.model_name, request->turn.input, ended));
   context.insert(context.end(), next.begin(), next.end());
   request->turn.raw = RawPrompt{.tokens = std::move(context), .chat = true};
   // The earlier messages were rendered with the template's default settings.
@@ -331,14 +333,16 @@ Status PrepareContinuation(const SessionTable& table, OllamaRequest* request) {
 }
 
 HttpResponse Answer(const ChatService& service, OllamaFace face, const HttpRequest& request) {
-  const SessionTableOptions& options = service.table.options();
+  const auto model = OptionsOf(service.table, request);
+  if (!model.ok()) return OllamaRefusal(model.status());
+  const SessionTableOptions& options = **model;
   Result<OllamaRequest> read = ReadOllamaRequest(request, face, options);
   if (!read.ok()) return OllamaRefusal(read.status());
-  if (const Status begun = PrepareContinuation(service.table, &*read); !begun.ok()) return OllamaRefusal(begun);
+  if (const Status begun = PrepareContinuation(service.table, options, &*read); !begun.ok())
+    return OllamaRefusal(begun);
   const std::vector<std::string>& ignored = read->ignored.names();
-  auto format =
-      std::make_shared<OllamaFormat>(service.table.tokenizer(), face, ModelNameOf(read->turn.adapter, options),
-                                     read->logprobs, !read->reasoning.hidden, ignored);
+  auto format = std::make_shared<OllamaFormat>(*options.tokenizer, face, ModelNameOf(read->turn.adapter, options),
+                                               read->logprobs, !read->reasoning.hidden, ignored);
   if (read->turn.input.empty() && !read->turn.raw) {
     HttpResponse answer;
     answer.body = format->Empty(read->unloads ? "unload" : "load");
@@ -353,24 +357,35 @@ HttpResponse Answer(const ChatService& service, OllamaFace face, const HttpReque
   return Reported(std::move(answer), options, request, ignored);
 }
 
-void WriteDetails(JsonWriter& json) {
-  json.Key("details").BeginObject().Field("parent_model", "").Field("format", "").Field("family", "");
+void WriteDetails(JsonWriter& json, const std::string& family = "") {
+  json.Key("details").BeginObject().Field("parent_model", "").Field("format", "").Field("family", family);
   json.Key("families").BeginArray().EndArray().Field("parameter_size", "").Field("quantization_level", "").EndObject();
 }
 
-/// Available models and, `loaded`, models in memory: the same here.
-HttpResponse ListModels(const SessionTableOptions& options, const ServerFacts& facts, bool loaded) {
-  std::vector<std::string> names{options.model_name};
-  names.insert(names.end(), options.adapters.begin(), options.adapters.end());
+/// Available models or, `loaded`, models in memory: the same in a server with one.
+HttpResponse ListModels(const ChatService& service, const ServerFacts& facts, bool loaded) {
+  const auto all = service.models ? service.models()
+                                  : std::vector<ServedModel>{ServedModelOf(service.table.options(), facts.created)};
   JsonWriter json;
   json.BeginObject().Key("models").BeginArray();
-  for (const std::string& name : names) {
-    json.BeginObject();
-    json.Field("name", name + ":latest").Field("model", name + ":latest").Field("size", 0).Field("digest", "");
-    json.Field(loaded ? "expires_at" : "modified_at", loaded ? "9999-12-31T23:59:59Z" : Timestamp(facts.created));
-    if (loaded) json.Field("size_vram", 0).Field("context_length", options.request_len());
-    WriteDetails(json);
-    json.EndObject();
+  for (const ServedModel& model : all) {
+    if (loaded && !model.state.empty() && model.state != "loaded") continue;
+    std::vector<std::string> names{model.name};
+    names.insert(names.end(), model.adapters.begin(), model.adapters.end());
+    for (const std::string& name : names) {
+      json.BeginObject();
+      json.Field("name", name + ":latest").Field("model", name + ":latest");
+      json.Field("size", loaded ? model.memory_bytes : model.file_bytes).Field("digest", "");
+      json.Field(loaded ? "expires_at" : "modified_at", loaded ? "9999-12-31T23:59:59Z" : Timestamp(facts.created));
+      if (loaded) json.Field("size_vram", 0).Field("context_length", model.request_len);
+      WriteDetails(json, model.family);
+      if (!model.state.empty()) {
+        json.Key("ringside").BeginObject().Field("state", model.state);
+        if (!model.reason.empty()) json.Field("reason", model.reason);
+        json.EndObject();
+      }
+      json.EndObject();
+    }
   }
   json.EndArray().EndObject();
   return JsonResponse(json.Take());
@@ -463,16 +478,15 @@ void AddOllamaRoutes(Router& router, const ChatService& service, const ServerFac
              [service](const HttpRequest& r, const Ids&) { return OllamaEmbed(service, false, r); });
   router.Add("POST", "/api/embeddings",
              [service](const HttpRequest& r, const Ids&) { return OllamaEmbed(service, true, r); });
-  router.Add("GET", "/api/tags", [service, facts](const HttpRequest&, const Ids&) {
-    return ListModels(service.table.options(), facts, /*loaded=*/false);
-  });
-  router.Add("GET", "/api/ps", [service, facts](const HttpRequest&, const Ids&) {
-    return ListModels(service.table.options(), facts, /*loaded=*/true);
-  });
+  router.Add("GET", "/api/tags",
+             [service, facts](const HttpRequest&, const Ids&) { return ListModels(service, facts, /*loaded=*/false); });
+  router.Add("GET", "/api/ps",
+             [service, facts](const HttpRequest&, const Ids&) { return ListModels(service, facts, /*loaded=*/true); });
   router.Add("POST", "/api/pull",
              [service](const HttpRequest& r, const Ids&) { return PullModel(service.table.options(), r); });
   router.Add("POST", "/api/show", [service, facts](const HttpRequest& r, const Ids&) {
-    return ShowModel(service.table.options(), facts, r);
+    const auto model = OptionsOf(service.table, r);
+    return model.ok() ? ShowModel(**model, facts, r) : OllamaRefusal(model.status());
   });
   router.Add("GET", "/api/version", [facts](const HttpRequest&, const Ids&) {
     JsonWriter json;

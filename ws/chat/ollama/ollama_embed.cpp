@@ -7,6 +7,7 @@
 #include "ws/chat/message_fields.h"
 #include "ws/chat/ollama/ollama_errors.h"
 #include "ws/chat/prompts.h"
+#include "ws/content/asked_model.h"
 #include "ws/fields/common_fields.h"
 #include "ws/fields/field_readers.h"
 #include "ws/fields/ignored_report.h"
@@ -98,11 +99,13 @@ class OllamaWriter final : public EmbeddingWriter {
 }  // namespace
 
 HttpResponse OllamaEmbed(const ChatService& service, bool one, const HttpRequest& request) {
-  const SessionTableOptions& options = service.table.options();
+  const auto model = OptionsOf(service.table, request);
+  if (!model.ok()) return OllamaRefusal(model.status());
+  const SessionTableOptions& options = **model;
   Result<OllamaEmbedRequest> read = ReadRequest(request, one, options);
   if (!read.ok()) return OllamaRefusal(read.status());
   auto writer = std::make_shared<OllamaWriter>(one, ModelNameOf(read->turn.adapter, options), read->ignored.names());
-  return AnswerEmbeddings(service, request, *std::move(read), std::move(writer));
+  return AnswerEmbeddings(service, options, request, *std::move(read), std::move(writer));
 }
 
 std::vector<RequestKind> OllamaEmbedKinds() {

@@ -2,6 +2,7 @@
 
 #include "base/limits.h"
 #include "session/ids.h"
+#include "ws/content/asked_model.h"
 #include "ws/content/compaction.h"
 #include "ws/content/response_request.h"
 #include "ws/fields/common_fields.h"
@@ -82,7 +83,7 @@ class ResponsesSocket::Impl::LaneSink final : public EventSink {
 };
 
 EventWriter ResponsesSocket::Impl::Writer(const std::string& stream_id) const {
-  return {table_.tokenizer(), table_.options().model_name, stream_id, EventWriter::Framing::kMessages};
+  return {stream_id, EventWriter::Framing::kMessages};
 }
 
 ResponsesSocket::Impl::Impl(SessionTable& table, std::string principal, std::shared_ptr<Outbox> outbox,
@@ -214,7 +215,10 @@ bool ResponsesSocket::Impl::Start(const std::string& name, const JsonValue& body
   std::string parent;
   if (const JsonValue* previous = body.Find("previous_response_id"); previous != nullptr) parent = previous->string();
   IgnoredFields ignored(table_.options().strict_requests);
-  if (Result<TurnSpec> spec = ReadCreate(body, table_.options(), &ignored); !spec.ok()) {
+  const auto model = OptionsOf(table_, caller_, body);
+  if (!model.ok()) {
+    refused = model.status();
+  } else if (Result<TurnSpec> spec = ReadCreate(body, **model, &ignored); !spec.ok()) {
     refused = spec.status();
   } else if (const Status compacted = CompactAndReport(table_, caller_, &*spec); !compacted.ok()) {
     refused = compacted;

@@ -13,9 +13,8 @@ constexpr uint64_t kNoConnection = UINT64_MAX;
 
 class StreamSink final : public EventSink {
  public:
-  StreamSink(const SessionTable& table, std::shared_ptr<Outbox> outbox)
-      : events_(EventWriter(table.tokenizer(), table.options().model_name, "", EventWriter::Framing::kServerSentEvents),
-                std::move(outbox)) {}
+  explicit StreamSink(std::shared_ptr<Outbox> outbox)
+      : events_(EventWriter("", EventWriter::Framing::kServerSentEvents), std::move(outbox)) {}
 
   const EventNumbers& numbers() const override { return kResponsesNumbers; }
   void OnEvent(const TurnEvent& event) override {
@@ -41,9 +40,9 @@ class StreamSink final : public EventSink {
   std::atomic<bool> finished_{false};
 };
 
-HttpResponse ObjectOf(const SessionTable& table, const Response& response) {
+HttpResponse ObjectOf(const Response& response) {
   HttpResponse answer;
-  answer.body = ResponseObject(response, table.tokenizer(), table.options().model_name);
+  answer.body = ResponseObject(response);
   return answer;
 }
 
@@ -55,7 +54,7 @@ bool LeavesNothing(const Response& response) {
 
 class EndSink final : public EventSink {
  public:
-  EndSink(const SessionTable& table, WhenFailed when_failed) : table_(table), when_failed_(when_failed) {}
+  explicit EndSink(WhenFailed when_failed) : when_failed_(when_failed) {}
 
   const EventNumbers& numbers() const override { return kResponsesNumbers; }
   void OnEvent(const TurnEvent& event) override {
@@ -70,12 +69,9 @@ class EndSink final : public EventSink {
  private:
   void Give(const std::shared_ptr<const Response>& response) {
     const bool error = when_failed_ == WhenFailed::kTellError && LeavesNothing(*response);
-    answer_->Give([&table = table_, response, error] {
-      return error ? ErrorResponse(response->error) : ObjectOf(table, *response);
-    });
+    answer_->Give([response, error] { return error ? ErrorResponse(response->error) : ObjectOf(*response); });
   }
 
-  const SessionTable& table_;
   const WhenFailed when_failed_;
   const std::shared_ptr<LateAnswer> answer_ = std::make_shared<LateAnswer>();
 };
@@ -84,14 +80,14 @@ class EndSink final : public EventSink {
 
 HttpResponse ResponseNow(const SessionTable& table, const Caller& caller, const std::string& id) {
   const auto response = table.GetResponse(caller, id);
-  return response.ok() ? ObjectOf(table, **response) : ErrorResponse(response.status());
+  return response.ok() ? ObjectOf(**response) : ErrorResponse(response.status());
 }
 
 HttpResponse StreamEvents(SessionTable& table, const Caller& caller, const std::string& id, uint64_t from) {
   HttpResponse answer;
   answer.content_type = "text/event-stream";
   answer.stream = [&table, caller, id, from](std::shared_ptr<Outbox> outbox) {
-    auto sink = std::make_shared<StreamSink>(table, outbox);
+    auto sink = std::make_shared<StreamSink>(outbox);
     if (!table.Replay(caller, id, from, sink).ok()) outbox->Close(1011, "the response was deleted", true);
     return sink;
   };
@@ -99,7 +95,7 @@ HttpResponse StreamEvents(SessionTable& table, const Caller& caller, const std::
 }
 
 HttpResponse AwaitEnd(SessionTable& table, const Caller& caller, const std::string& id, WhenFailed when_failed) {
-  const auto sink = std::make_shared<EndSink>(table, when_failed);
+  const auto sink = std::make_shared<EndSink>(when_failed);
   if (const Status replayed = table.Replay(caller, id, 0, sink); !replayed.ok()) return ErrorResponse(replayed);
   HttpResponse answer;
   answer.later = sink->answer();

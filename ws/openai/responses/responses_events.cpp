@@ -78,8 +78,8 @@ std::string TextMember(std::string_view name, std::string_view text) {
 
 }  // namespace
 
-EventWriter::EventWriter(const Tokenizer& tokenizer, const std::string& model, std::string stream_id, Framing framing)
-    : tokenizer_(tokenizer), model_(model), stream_id_(std::move(stream_id)), framing_(framing) {}
+EventWriter::EventWriter(std::string stream_id, Framing framing)
+    : stream_id_(std::move(stream_id)), framing_(framing) {}
 
 std::string EventWriter::Event(const Response& response, std::string_view type, uint64_t number,
                                std::string_view members) const {
@@ -115,7 +115,7 @@ std::string EventWriter::Numbered(const Response& response, uint64_t number) con
   if (number < begun) {
     // A replay may come after the end: these events show the response at its start.
     return Event(response, number == 0 ? "response.created" : "response.in_progress", number,
-                 "\"response\":" + ResponseWith(response, ResponseStatus::kInProgress, model_, ""));
+                 "\"response\":" + ResponseWith(response, ResponseStatus::kInProgress, ""));
   }
   const EventCounts counts = response.events();
   uint64_t next = begun + kResponsesNumbers.Of({.compactions = counts.compactions});
@@ -153,7 +153,7 @@ std::string EventWriter::Delta(const Response& response, size_t index, uint64_t 
   out += "\"delta\":\"";
   AppendJsonEscaped(out, text);
   out += "\",\"logprobs\":";
-  out += tokens.empty() ? "[]" : Logprobs(tokens, tokenizer_);
+  out += tokens.empty() ? "[]" : Logprobs(tokens, *response.tokenizer);
   End(out, response, number);
   return out;
 }
@@ -240,7 +240,7 @@ std::string EventWriter::Opened(const TurnEvent& event, uint64_t number, size_t 
 }
 
 std::string EventWriter::MessageEnded(const Response& response, uint64_t number, uint64_t nth) const {
-  const std::string logprobs = Logprobs(response.tokens, tokenizer_);
+  const std::string logprobs = Logprobs(response.tokens, *response.tokenizer);
   const size_t index = MessageIndex(response);
   const std::string place = PlaceOf(response, index);
   if (nth == 0) {
@@ -319,7 +319,7 @@ std::string EventWriter::Ended(const Response& response, uint64_t number) const 
                      : response.status == ResponseStatus::kFailed  ? "response.failed"
                                                                    : "response.incomplete";
   return Event(response, type, number,
-               "\"response\":" + ResponseWith(response, response.status, model_, OutputItems(response, tokenizer_)));
+               "\"response\":" + ResponseWith(response, response.status, OutputItems(response)));
 }
 
 std::string EventWriter::Evicted(const Response& response) const {
@@ -338,7 +338,7 @@ std::string EventWriter::Snapshot(const Response& response) const {
   json.BeginObject().Field("type", "ringside:session.snapshot").Field("response_id", response.id);
   json.Field("item_id", response.item_id).Field("text", response.message());
   if (!response.reasoning.empty()) json.Field("reasoning", response.reasoning);
-  if (!response.call_steps.empty()) json.Key("output").BeginArray().Raw(OutputItems(response, tokenizer_)).EndArray();
+  if (!response.call_steps.empty()) json.Key("output").BeginArray().Raw(OutputItems(response)).EndArray();
   json.Field("next_seq", kResponsesNumbers.Of(response.before + response.events()));
   if (!stream_id_.empty()) json.Field("stream_id", stream_id_);
   return json.EndObject().Take();

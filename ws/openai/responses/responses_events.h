@@ -27,8 +27,7 @@ class EventWriter {
   };
 
   /// Empty `stream_id` = no field.
-  /// REQUIRES: `tokenizer` and `model` outlive the writer.
-  EventWriter(const Tokenizer& tokenizer, const std::string& model, std::string stream_id, Framing framing);
+  EventWriter(std::string stream_id, Framing framing);
 
   Framing framing() const { return framing_; }
   /// The event of `response` with this number.
@@ -62,8 +61,6 @@ class EventWriter {
   std::string CallStepOf(const Response& response, uint64_t number, uint64_t first) const;
   std::string Ended(const Response& response, uint64_t number) const;
 
-  const Tokenizer& tokenizer_;
-  const std::string& model_;
   const std::string stream_id_;
   const Framing framing_;
 };

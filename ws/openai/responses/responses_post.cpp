@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "session/ids.h"
+#include "ws/content/asked_model.h"
 #include "ws/content/compaction.h"
 #include "ws/content/request_digest.h"
 #include "ws/content/response_objects.h"
@@ -36,10 +37,11 @@ class UnstoredResponse {
   const uint64_t connection_;
 };
 
-Result<TurnSpec> ReadRequest(const HttpRequest& request, const SessionTableOptions& options, JsonValue* body,
-                             IgnoredFields* ignored, HttpDelivery* delivery) {
+Result<TurnSpec> ReadRequest(SessionTable& table, const HttpRequest& request, JsonValue* body, IgnoredFields* ignored,
+                             HttpDelivery* delivery) {
   ASSIGN_OR_RETURN(*body, ReadBody(request, /*may_be_empty=*/true));
-  return ReadCreate(*body, options, ignored, delivery);
+  ASSIGN_OR_RETURN(const SessionTableOptions* const model, OptionsOf(table, CallerOf(request), *body));
+  return ReadCreate(*body, *model, ignored, delivery);
 }
 
 /// The stock SDKs retry automatically and mark that only by this header.
@@ -54,7 +56,7 @@ HttpResponse Create(SessionTable& table, const HttpRequest& request, const Retry
                     IgnoredFields* ignored) {
   JsonValue body;
   HttpDelivery delivery;
-  Result<TurnSpec> spec = ReadRequest(request, table.options(), &body, ignored, &delivery);
+  Result<TurnSpec> spec = ReadRequest(table, request, &body, ignored, &delivery);
   if (!spec.ok()) return ErrorResponse(spec.status());
   Caller caller = CallerOf(request);
   std::shared_ptr<void> unstored;
@@ -113,7 +115,7 @@ void WriteCompactionUsage(JsonWriter& json, const Summary& summary) {
 Result<std::string> Compact(SessionTable& table, const HttpRequest& request, IgnoredFields* ignored) {
   JsonValue body;
   HttpDelivery delivery;
-  ASSIGN_OR_RETURN(TurnSpec spec, ReadRequest(request, table.options(), &body, ignored, &delivery));
+  ASSIGN_OR_RETURN(TurnSpec spec, ReadRequest(table, request, &body, ignored, &delivery));
   const Caller caller = CallerOf(request);
   NoteTimelineKey(request, &spec);
   ASSIGN_OR_RETURN(const WholeHistory history, HistoryOf(table, caller, spec));
@@ -155,7 +157,7 @@ HttpResponse CountInputTokens(SessionTable& table, const HttpRequest& request) {
   JsonValue body;
   HttpDelivery delivery;
   IgnoredFields ignored(table.options().strict_requests);
-  const Result<TurnSpec> spec = ReadRequest(request, table.options(), &body, &ignored, &delivery);
+  const Result<TurnSpec> spec = ReadRequest(table, request, &body, &ignored, &delivery);
   if (!spec.ok()) return ErrorResponse(spec.status());
   const Result<int64_t> tokens = table.CountInput(CallerOf(request), *spec);
   if (!tokens.ok()) return ErrorResponse(tokens.status());

@@ -1,0 +1,18 @@
+// The model that a request is for, before its other fields are read: their defaults and limits are the model's.
+// THREAD: any; may read a model's text the first time (DiskWait).
+#pragma once
+
+#include "base/status.h"
+#include "session/table/session_table.h"
+#include "ws/json/json_value.h"
+#include "ws/transport/http/http.h"
+
+namespace ringside {
+
+/// The options of the model that the body names, or to which its conversation or previous response belongs.
+/// ERRORS: as SessionTable::OptionsFor.
+Result<const SessionTableOptions*> OptionsOf(SessionTable& table, const Caller& caller, const JsonValue& body);
+/// As above, of a request's body. A body that is no JSON has the default model: its own reader reports the error.
+Result<const SessionTableOptions*> OptionsOf(SessionTable& table, const HttpRequest& request);
+
+}  // namespace ringside
