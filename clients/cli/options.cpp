@@ -1,10 +1,13 @@
 #include "clients/cli/options.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <map>
 
 #include "base/cli/command_line.h"
+#include "base/cli/their_settings.h"
 #include "clients/program/server_options.h"
 
 namespace ringside::client {
@@ -217,6 +220,33 @@ CLI::App* AddEval(CLI::App& app, Options& options) {
   return eval;
 }
 
+std::string EnvironmentName(std::string_view flag) {
+  std::string name = "RINGSIDE_";
+  for (const char c : flag) name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return name;
+}
+
+/// A line about the first unknown flag of `ringside run`, which may be a setting of this or another server; "" if there
+/// is none.
+std::string RunAdvice(const CLI::App& app) {
+  for (const std::string& word : app.remaining(true)) {
+    if (!word.starts_with('-')) continue;
+    std::string_view flag = std::string_view(word).substr(0, word.find('='));
+    flag.remove_prefix(std::min(flag.find_first_not_of('-'), flag.size()));
+    const TheirSetting* theirs = FindTheirSetting(flag);
+    std::string advice = theirs != nullptr ? theirs->Describe() + ". " : "";
+    if (theirs != nullptr && theirs->here.starts_with("--")) {
+      const std::string_view ours = theirs->here.substr(2, theirs->here.find(' ') - 2);
+      return advice + "Set " + EnvironmentName(ours) + " in the environment.\n";
+    }
+    if (theirs == nullptr && word.starts_with("--")) {
+      advice = "A setting of the server goes into the environment: " + EnvironmentName(flag) + ".";
+    }
+    return advice.empty() ? "" : advice + "\n";
+  }
+  return "";
+}
+
 Options Refuse(Options options, const std::string& why) {
   options.verb = Options::Verb::kNone;
   options.exit_code = 2;
@@ -280,6 +310,9 @@ Options ParseOptions(int argc, const char* const* argv) {
     options.exit_code = outcome->exit_code;
     options.to_stdout = outcome->to_stdout;
     options.to_stderr = outcome->to_stderr;
+    if (outcome->exit_code == kBadCommand && argc > 1 && std::string_view(argv[1]) == "run") {
+      options.to_stderr += RunAdvice(app);
+    }
     return options;
   }
   if (chat->parsed()) options.verb = Options::Verb::kChat;
@@ -307,6 +340,13 @@ Options ParseOptions(int argc, const char* const* argv) {
     if (options.eval.stride > options.eval.context) {
       return Refuse(std::move(options), "--stride must not exceed --context.");
     }
+  }
+  const bool only_number = raw.prompt.size() == 1 && raw.prompt[0].find_first_not_of("0123456789") == std::string::npos;
+  if (run->parsed() && options.chat.continue_last && only_number) {
+    return Refuse(std::move(options),
+                  "-c continues the conversation used last. llama.cpp's -c, the length of the window, "
+                  "is RINGSIDE_MEMORY_LEN=" +
+                      raw.prompt[0] + " in the environment here.");
   }
   return Check(std::move(options), raw);
 }

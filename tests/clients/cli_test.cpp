@@ -403,6 +403,23 @@ TEST(Options, BadOptionsExitWith2AndAMessage) {
   }
 }
 
+TEST(Options, SuggestsCommandsAndSettings) {
+  const auto complaint = [](std::vector<const char*> words) {
+    words.insert(words.begin(), "ringside");
+    const Options options = ParseOptions(static_cast<int>(words.size()), words.data());
+    EXPECT_EQ(options.exit_code, 2);
+    return options.to_stderr;
+  };
+  EXPECT_THAT(complaint({"chatt"}), HasSubstr("Did you mean chat?"));
+  EXPECT_THAT(complaint({"sessions", "lst"}), HasSubstr("Did you mean list?"));
+  EXPECT_THAT(complaint({"chat", "--tempratur", "1"}), HasSubstr("Did you mean --temperature?"));
+  EXPECT_THAT(complaint({"run", "m", "--max-model-len", "4"}),
+              HasSubstr("vLLM's --max-model-len is --memory-len here. Set RINGSIDE_MEMORY_LEN in the environment."));
+  EXPECT_THAT(complaint({"run", "m", "-ngl", "99"}), HasSubstr("Set RINGSIDE_DEVICE in the environment."));
+  EXPECT_THAT(complaint({"run", "m", "--host-cache-mb=5"}), HasSubstr("RINGSIDE_HOST_CACHE_MB"));
+  EXPECT_THAT(complaint({"run", "m", "-c", "4096"}), HasSubstr("RINGSIDE_MEMORY_LEN=4096"));
+}
+
 TEST(Options, HelpGoesToStandardOutput) {
   const Options options = Parse({"chat", "--help"});
   EXPECT_EQ(options.exit_code, 0);
