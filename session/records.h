@@ -33,6 +33,8 @@ enum class RecordType : uint8_t {
   kAbandoned = 10,
   kRetokenised = 11,
   kInterrupted = 12,
+  kShared = 13,    // session/share.h
+  kUnshared = 14,  // as well
 };
 
 /// First record of every session.

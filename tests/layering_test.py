@@ -83,7 +83,7 @@ MAY_INCLUDE = {
     "ws/content": "base engine/text engine/grammar engine session/journal session/tools session/chat/timeline session"
                   " session/table ws/json ws/transport ws/fields",
     "ws/openai": "base engine/text engine/grammar engine session/journal session/tools session/chat/timeline session"
-                 " session/table ws/json ws/access ws/transport ws/fields ws/content",
+                 " session/table ws/json ws/access ws/transport ws/transport/limits ws/fields ws/content",
     "ws/page": "base ws/access ws/transport",
     "ws/realtime": "base engine/text engine/grammar engine session/journal session/tools session/chat/timeline session"
                    " session/table ws/json ws/access ws/transport ws/fields ws/content",

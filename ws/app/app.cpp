@@ -35,7 +35,9 @@
 #include "ws/metrics.h"
 #include "ws/openai/conversations.h"
 #include "ws/openai/models.h"
+#include "ws/openai/owners.h"
 #include "ws/openai/responses/responses.h"
+#include "ws/openai/shares.h"
 #include "ws/page/page.h"
 #include "ws/realtime/client_secrets.h"
 #include "ws/realtime/realtime.h"
@@ -402,6 +404,8 @@ void Serving::Publish() {
   RegisterConversationRoutes(service->router, *sessions_);
   AddBackupRoute(service->router, backups_.get());
   AddEngineRoutes(service->router, *engines_);
+  AddOwnerRoutes(service->router, *sessions_);
+  AddShareRoutes(*service, *sessions_);
   const RetryAfter retry_after_ms = [this](const std::string& principal) {
     // An owner out of tokens waits for them, whatever the queue's length.
     const int64_t tokens_ms = sessions_->TokensWaitMs({principal, 0});

@@ -30,6 +30,16 @@ TEST(Profiles, ReplaceDefaultsOnly) {
   EXPECT_EQ(ParseConfig({"-m", "m"}, {})->profile_line, "");
 }
 
+TEST(SettingAdvice, CoversTheConfigurationFile) {
+  const std::string path = std::string(::testing::TempDir()) + "/advice-" + std::to_string(::getpid()) + ".yaml";
+  std::ofstream(path) << "n_gpu_layers: 3\n";
+  EXPECT_EQ(ParseConfig({"-m", "m", "--config", path}, {}).status().message(),
+            path +
+                ": n_gpu_layers: there is no such setting; llama.cpp's --n-gpu-layers is --device cuda here: all "
+                "layers run there");
+  std::remove(path.c_str());
+}
+
 TEST(Profiles, AreNamedByEverySource) {
   EXPECT_TRUE(With("gpu").cuda);
   EXPECT_FALSE(ParseConfig({"-m", "m", "--profile", "gpu", "--device", "cpu"}, {})->config.cuda);
