@@ -154,7 +154,9 @@ CLI::App* AddSessions(CLI::App& app, Options& options, Raw& raw) {
       ->type_name("PATH")
       ->required();
   add_ids(add("delete", "Delete conversations permanently"), "Conversations, as for show")->required();
-  add_ids(add("verify", "Verify stored conversations; exits with 74 if any is damaged"), "Conversations [all]");
+  CLI::App* verify = add("verify", "Verify stored conversations; exits with 74 if any is damaged");
+  add_ids(verify, "Conversations [all, of every owner]");
+  verify->add_flag("--json", options.sessions.json, "Print the verdicts as JSON");
   return sessions;
 }
 
@@ -179,6 +181,14 @@ CLI::App* AddEngines(CLI::App& app, Options& options) {
         ->required();
   }
   return engines;
+}
+
+CLI::App* AddOwners(CLI::App& app, Options& options) {
+  CLI::App* owners = app.add_subcommand(
+      "owners", "Show what each owner has on the server, and the totals (needs a key with scope admin)");
+  AddServerOptions(*owners, options.server);
+  owners->add_flag("--json", options.owners_json, "Print everything the server returns, as JSON");
+  return owners;
 }
 
 CLI::App* AddBackup(CLI::App& app, Options& options) {
@@ -291,6 +301,7 @@ Options ParseOptions(int argc, const char* const* argv) {
   CLI::App* chat = AddChat(app, options, raw);
   CLI::App* sessions = AddSessions(app, options, raw);
   CLI::App* engines = AddEngines(app, options);
+  CLI::App* owners = AddOwners(app, options);
   CLI::App* backup = AddBackup(app, options);
   CLI::App* eval = AddEval(app, options);
   CLI::App* run = AddRun(app, options, raw);
@@ -316,6 +327,7 @@ Options ParseOptions(int argc, const char* const* argv) {
     return options;
   }
   if (chat->parsed()) options.verb = Options::Verb::kChat;
+  if (owners->parsed()) options.verb = Options::Verb::kOwners;
   if (backup->parsed()) options.verb = Options::Verb::kBackup;
   if (health->parsed()) options.verb = Options::Verb::kHealth;
   if (run->parsed()) options.verb = Options::Verb::kRun;

@@ -29,8 +29,12 @@ ServedModel ReadModel(const Json& described) {
 Outcome<std::vector<ServedModel>> ListModels(const HttpClient& http) {
   const Outcome<HttpAnswer> answer = http.Request("GET", "/models");
   if (!answer) return answer.failure();
+  return ParseModels(answer->body);
+}
+
+std::vector<ServedModel> ParseModels(const std::string& body) {
   std::vector<ServedModel> models;
-  const Json json = ParseJsonTree(answer->body, kLargeJson);
+  const Json json = ParseJsonTree(body, kLargeJson);
   const Json* list = Find(json, "data");
   if (list == nullptr || !list->is_array()) return models;
   for (const Json& described : *list) {

@@ -19,6 +19,8 @@ struct ServedModel {
   std::string parent;            // the model that this one is an adapter or another name of; "" = none
 };
 
+/// Parses the server's list of models. Pure.
+std::vector<ServedModel> ParseModels(const std::string& body);
 /// All models, the default one first.
 Outcome<std::vector<ServedModel>> ListModels(const HttpClient& http);
 /// The default model; "a model" if the server names none.
