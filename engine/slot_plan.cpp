@@ -67,10 +67,16 @@ Status PlanSlots(const SlabMemory& memory, const NetworkShape& network, EngineOp
     options->kv_bytes = free && options->slots == 0 ? static_cast<int64_t>(*free) : least_slots * slab_bytes;
   if (free) options->kv_bytes = std::min(options->kv_bytes, static_cast<int64_t>(*free));
   if (options->kv_bytes < std::max(asked, slab_bytes)) {
+    EngineOptions fitting = *options;
+    fitting.fits_window = true;
+    fitting.kv_bytes = 0;
+    FitWindow(memory, network, &fitting);
+    const std::string advice =
+        asked > slab_bytes ? "a lower --kv-cache-mb" : fmt::format("--memory-len {} or less", fitting.memory_len);
     return Overloaded(fmt::format(
-        "{} bytes for caches do not fit: {} are free on {} (--kv-cache-mb, --memory-len, "
-        "--pinned-max)",
-        std::max(asked, slab_bytes), free.value_or(static_cast<size_t>(options->kv_bytes)), memory.Describe()));
+        "{} bytes for caches do not fit next to the weights: {} are free on {}; set {}, a lower --pinned-max, or "
+        "--kv-cache-dtype fp8, or choose a smaller model",
+        std::max(asked, slab_bytes), free.value_or(static_cast<size_t>(options->kv_bytes)), memory.Describe(), advice));
   }
   if (options->slots == 0) {
     const int64_t usual = std::min(shape.HeldBytes(EngineOptions::kTypicalTokens, 0), slab_bytes);

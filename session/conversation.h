@@ -5,11 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "engine/token_sink.h"
 #include "session/chat/timeline/timeline.h"
 #include "session/records.h"
+#include "session/share.h"
 #include "session/turn/response_list.h"
 
 namespace ringside {
@@ -23,6 +25,7 @@ struct Conversation {
   Timeline timeline;
   std::string head;  // response at the end of the timeline; "" = none
   ResponseList responses;
+  std::vector<Share> shares;            // as stored: expired ones as well
   uint64_t epoch = 0, first_epoch = 0;  // the current one; the oldest one with valid sequence numbers
   CacheReport report;                   // of the last turn
 

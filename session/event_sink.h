@@ -88,6 +88,8 @@ class EventSink {
   virtual void OnResumed(const ResumeReply&) {}
   /// Another connection resumed the session that this sink had resumed; no event follows.
   virtual void OnTakenOver(const std::string& session) { (void)session; }
+  /// The messages or the metadata of a session that this sink watches were changed without a turn.
+  virtual void OnChanged(const std::string& session) { (void)session; }
   /// The session that this sink had resumed was deleted; no event follows.
   virtual void OnGone(const std::string& session) { (void)session; }
   /// The sink's connection, which receives each event once. Not 0.

@@ -1,6 +1,7 @@
 #include "session/listeners.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace ringside {
 
@@ -22,9 +23,32 @@ bool Listeners::Fenced(uint64_t connection) const {
   return std::find(fenced_.begin(), fenced_.end(), connection) != fenced_.end();
 }
 
+bool Listeners::Watch(const std::shared_ptr<EventSink>& sink) {
+  std::erase_if(watchers_, [&](const std::weak_ptr<EventSink>& weak) {
+    const std::shared_ptr<EventSink> watcher = weak.lock();
+    return watcher == nullptr || watcher->connection() == sink->connection();
+  });
+  if (watchers_.size() >= kMaxWatchers) return false;
+  watchers_.push_back(sink);
+  return true;
+}
+
+void Listeners::Changed(const std::string& session) {
+  for (const std::weak_ptr<EventSink>& weak : watchers_) {
+    if (const std::shared_ptr<EventSink> watcher = weak.lock()) watcher->OnChanged(session);
+  }
+}
+
+bool Listeners::attached() const {
+  return !attached_.expired() || std::ranges::any_of(watchers_, [](const auto& weak) { return !weak.expired(); });
+}
+
 void Listeners::Gone(const std::string& session) {
   if (const std::shared_ptr<EventSink> attached = attached_.lock()) attached->OnGone(session);
   attached_.reset();
+  for (const std::weak_ptr<EventSink>& weak : std::exchange(watchers_, {})) {
+    if (const std::shared_ptr<EventSink> watcher = weak.lock()) watcher->OnGone(session);
+  }
 }
 
 bool Listeners::Send(const TurnEvent& event, const EventCounts& sent) {
@@ -33,17 +57,25 @@ bool Listeners::Send(const TurnEvent& event, const EventCounts& sent) {
 }
 
 bool Listeners::Notify(const std::function<void(EventSink&)>& notify) {
-  const std::shared_ptr<EventSink> attached = attached_.lock();
-  bool attached_notified = attached == nullptr;
+  std::vector<uint64_t> notified;
+  const auto once = [&](const std::weak_ptr<EventSink>& weak) {
+    const std::shared_ptr<EventSink> sink = weak.lock();
+    if (sink == nullptr || std::ranges::count(notified, sink->connection()) > 0) return sink != nullptr;
+    notified.push_back(sink->connection());
+    notify(*sink);
+    return true;
+  };
+  // The requests of the turn come first: one connection may have started several choices.
   std::erase_if(turn_, [&](const std::weak_ptr<EventSink>& weak) {
     const std::shared_ptr<EventSink> sink = weak.lock();
     if (sink == nullptr) return true;
-    attached_notified = attached_notified || sink->connection() == attached->connection();
+    notified.push_back(sink->connection());
     notify(*sink);
     return false;
   });
-  if (!attached_notified) notify(*attached);
-  return attached != nullptr || !turn_.empty();
+  const bool attached = once(attached_);
+  std::erase_if(watchers_, [&](const std::weak_ptr<EventSink>& weak) { return !once(weak); });
+  return attached || !turn_.empty() || !watchers_.empty();
 }
 
 }  // namespace ringside

@@ -15,12 +15,19 @@ namespace ringside {
 
 class Listeners {
  public:
+  static constexpr size_t kMaxWatchers = 32;
+
   /// `sink` receives the events of the running turn.
   void AddToTurn(const std::shared_ptr<EventSink>& sink) { turn_.push_back(sink); }
   void EndTurn() { turn_.clear(); }
   /// `sink` receives all turns from now on and replaces the previous one, whose connection is notified and fenced.
   void Attach(const std::shared_ptr<EventSink>& sink, const std::string& session);
-  bool attached() const { return !attached_.expired(); }
+  /// `sink` receives all turns and changes from now on; others keep the session. False at kMaxWatchers.
+  bool Watch(const std::shared_ptr<EventSink>& sink);
+  /// Notifies the watchers of a change without a turn.
+  void Changed(const std::string& session);
+  /// True if a connection has resumed or watches the session.
+  bool attached() const;
   /// True for a connection that lost the session to another: its messages still in flight must have no effect.
   bool Fenced(uint64_t connection) const;
   /// Notifies the listeners that the session was deleted.
@@ -38,6 +45,7 @@ class Listeners {
 
   std::vector<std::weak_ptr<EventSink>> turn_;
   std::weak_ptr<EventSink> attached_;
+  std::vector<std::weak_ptr<EventSink>> watchers_;
   std::deque<uint64_t> fenced_;
   EventCounts sent_;
 };

@@ -35,6 +35,8 @@ enum class RecordType : uint8_t {
   kRetokenised = 11,
   kInterrupted = 12,
   kModel = 13,
+  kShared = 14,    // session/share.h
+  kUnshared = 15,  // as well
 };
 
 /// First record of every session.

@@ -144,6 +144,7 @@ SessionInfo Session::Info() const {
   info.instructions = conversation_.timeline.head().instructions;
   info.durable = journal_.durable();
   info.recorded = journal_.recorded();
+  info.shares = conversation_.shares;
   if (turns_.running()) info.active_response_id = turns_.running()->response->id;
   return info;
 }
@@ -273,12 +274,14 @@ Status Session::Create() {
   return Commit(lock, CreationRecords(), true, [this] { journal_.SetDurable(true); });
 }
 
-Status Session::SetMetadata(Metadata metadata) {
+Status Session::Edit(const std::function<Result<JournalRecord>(const Conversation&)>& record,
+                     const std::function<void(Conversation*)>& apply) {
   std::unique_lock lock(mutex_);
-  JournalRecord record = EncodeMetadata(metadata);
-  return Commit(lock, {std::move(record)}, false, [&] {
-    conversation_.metadata = std::move(metadata);
+  ASSIGN_OR_RETURN(JournalRecord change, record(conversation_));
+  return Commit(lock, {std::move(change)}, false, [&] {
+    apply(&conversation_);
     CountBytes();
+    turns_.listeners().Changed(key_);
   });
 }
 

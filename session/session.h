@@ -68,7 +68,10 @@ class Session : public std::enable_shared_from_this<Session> {
   // session to another. kUnavailable (storage_full, or the disk does not keep up) and kIo: nothing has changed.
   /// Makes a new session durable if there is a journal.
   Status Create();
-  Status SetMetadata(Metadata metadata);
+  /// Changes a part of the conversation other than its timeline. `record` checks it and encodes the change; `apply`
+  /// makes it once it is durable. Both run under the lock.
+  Status Edit(const std::function<Result<JournalRecord>(const Conversation&)>& record,
+              const std::function<void(Conversation*)>& apply);
   /// Inserts after the item `after`; "" = before all items, absent = at the end.
   /// ERRORS: kNotFound.
   Result<std::vector<Item>> AddItems(uint64_t connection, std::vector<NewItem> items,

@@ -30,6 +30,7 @@ Status Session::ChangeTimeline(std::unique_lock<std::mutex>& lock, Timeline next
   const SharedList<Item> before = conversation_.timeline.items();
   const Status status = Commit(lock, std::move(records), false, [&] {
     conversation_.timeline = std::move(next);
+    turns_.listeners().Changed(key_);
     journal_.SetCodec(context_->codec_name);
     conversation_.head.clear();
     std::vector<std::string> dropped = truncates

@@ -16,6 +16,10 @@ void Session::Replay(const std::shared_ptr<Response>& response, uint64_t from, c
 }
 
 void Session::Resume(const ResumeRequest& request, CacheSource cache, const std::shared_ptr<EventSink>& sink) {
+  if (request.watch) {
+    std::lock_guard lock(mutex_);
+    return AttachLocked(request, cache, sink);
+  }
   const int64_t most_stored = context_->options.LimitsOf(owner_).stored_bytes;
   {
     std::lock_guard lock(mutex_);
@@ -74,7 +78,11 @@ void Session::AttachLocked(const ResumeRequest& request, CacheSource cache, cons
   } else if (reply.replay == ResumeReply::Replay::kSnapshot) {
     sink->OnSnapshot(SnapshotOf(active));
   }
-  turns_.listeners().Attach(sink, request.session);
+  if (!request.watch) {
+    turns_.listeners().Attach(sink, request.session);
+  } else if (!turns_.listeners().Watch(sink)) {
+    sink->OnTakenOver(request.session);
+  }
 }
 
 }  // namespace ringside

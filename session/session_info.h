@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "engine/token_sink.h"
+#include "session/chat/timeline/timeline.h"
 #include "session/journal/journal.h"
+#include "session/share.h"
 #include "session/turn/turn_spec.h"
 
 namespace ringside {
@@ -17,6 +19,7 @@ struct SessionInfo {
   double created_at = 0;
   Metadata metadata;
   std::optional<std::string> instructions;  // system message; for a single session, not in lists
+  std::vector<Share> shares;                // for a single session, not in lists; expired ones included
   int64_t items = 0, tokens = 0, position = 0, pinned = 0, tokens_evicted = 0;
   int64_t memory_len = 0, session_len = 0;
   Eviction eviction = Eviction::kTurn;
@@ -45,6 +48,26 @@ struct SessionTableStats {
 struct SessionPage {
   std::vector<SessionInfo> sessions;
   bool has_more = false;
+};
+
+/// An owner's share of the server.
+struct OwnerTotals {
+  std::string owner;
+  int64_t conversations = 0, chains = 0;
+  int64_t stored_bytes = 0, text_bytes = 0;  // in the journal; in memory
+  int64_t turns = 0;                         // running and waiting
+};
+
+/// A share link that was made; its token exists here only.
+struct NewShare {
+  Share share;
+  std::string token;
+};
+
+/// A conversation as a share link opens it.
+struct SharedSession {
+  SessionInfo info;
+  SharedList<Item> items;
 };
 
 }  // namespace ringside

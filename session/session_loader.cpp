@@ -50,6 +50,15 @@ Status SessionLoader::Apply(const JournalRecord& record) {
       journal_.SetModel(conversation_.model);
       return Status::Ok();
     }
+    case RecordType::kShared: {
+      ASSIGN_OR_RETURN(conversation_.shares.emplace_back(), DecodeShared(record.payload));
+      return Status::Ok();
+    }
+    case RecordType::kUnshared: {
+      ASSIGN_OR_RETURN(const std::string share, DecodeName(record.payload));
+      std::erase_if(conversation_.shares, [&](const Share& one) { return one.id == share; });
+      return Status::Ok();
+    }
   }
   return Mismatch("the record's kind is unknown to this version");
 }

@@ -46,6 +46,7 @@ int Main(const std::vector<std::string>& args) {
     return kExitOk;
   }
   ConfigureLog(parsed->config.log_level, parsed->config.log_format);
+  if (!parsed->profile_line.empty()) LogInfo("{}", parsed->profile_line);
   SignalWatcher signals;
   const int exit_code = RunServer(parsed->config, signals);
   // After a lost rank, NCCL's threads may still use objects that an orderly exit destroys.

@@ -3,14 +3,15 @@
 #include "ws/chat/chat_routes.h"
 #include "ws/openai/conversations.h"
 #include "ws/openai/responses/responses.h"
+#include "ws/openai/shares.h"
 #include "ws/realtime/realtime.h"
 
 namespace ringside {
 
 std::vector<RequestKind> AllRequestKinds() {
   std::vector<RequestKind> kinds;
-  for (const auto& face :
-       {ResponseRequestKinds(), ConversationRequestKinds(), RealtimeRequestKinds(), ChatRequestKinds()}) {
+  for (const auto& face : {ResponseRequestKinds(), ConversationRequestKinds(), ShareRequestKinds(),
+                           RealtimeRequestKinds(), ChatRequestKinds()}) {
     kinds.insert(kinds.end(), face.begin(), face.end());
   }
   return kinds;

@@ -37,18 +37,32 @@ nlohmann::json Describe(const CLI::App& app) {
           {"options", options},     {"arguments", arguments},           {"commands", commands}};
 }
 
-/// A line that names the option nearest to the first unknown one, or "".
+std::string DidYouMean(std::string_view near) {
+  return near.empty() ? "" : "Did you mean " + std::string(near) + "?\n";
+}
+
+/// A line that names the command nearest to the first word, or "".
+std::string NearCommand(const CLI::App& command, std::string_view word) {
+  std::vector<std::string_view> names;
+  const auto commands = command.get_subcommands([](const CLI::App*) { return true; });
+  for (const CLI::App* known : commands) names.push_back(known->get_name());
+  return DidYouMean(NearName(word, names));
+}
+
+/// A line that names the option or the command nearest to the first unknown one, or "".
 std::string Suggestion(const CLI::App& app) {
   const CLI::App* command = &app;
   while (!command->get_subcommands().empty()) command = command->get_subcommands().back();
+  const std::vector<std::string> unknown = app.remaining(true);
+  if (!unknown.empty() && !unknown.front().starts_with('-')) return NearCommand(*command, unknown.front());
   std::vector<std::string_view> names;
   for (const CLI::Option* option : command->get_options()) {
     names.insert(names.end(), option->get_lnames().begin(), option->get_lnames().end());
   }
-  for (const std::string& word : app.remaining(true)) {
+  for (const std::string& word : unknown) {
     if (!word.starts_with("--")) continue;
     const std::string_view near = NearName(std::string_view(word).substr(2, word.find('=') - 2), names);
-    return near.empty() ? "" : "Did you mean --" + std::string(near) + "?\n";
+    return near.empty() ? "" : DidYouMean("--" + std::string(near));
   }
   return "";
 }
@@ -68,7 +82,9 @@ std::optional<CommandOutcome> ParseCommand(CLI::App& app, const std::vector<std:
   } catch (const CLI::ParseError& error) {
     std::ostringstream out, err;
     const int code = app.exit(error, out, err);
-    if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) err << Suggestion(app);
+    const auto kind = static_cast<CLI::ExitCodes>(error.get_exit_code());
+    if (kind == CLI::ExitCodes::ExtrasError) err << Suggestion(app);
+    if (kind == CLI::ExitCodes::RequiredError && !args.empty()) err << NearCommand(app, args.front());
     return CommandOutcome{code == 0 ? 0 : kBadCommand, out.str(), err.str()};
   }
 }

@@ -13,6 +13,7 @@ struct ChatOptions {
   std::string session = {};  // continue this conversation; "" = a new one
   bool continue_last = false;
   std::optional<std::string> system = {};
+  std::string model = {};  // of a new conversation; "" = the server's default
   Settings settings = {};
   ColourMode colour = ColourMode::kAuto;
   bool stats = false;

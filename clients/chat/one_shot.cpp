@@ -15,6 +15,7 @@
 #include "clients/terminal/sanitiser.h"
 #include "clients/terminal/terminal.h"
 #include "clients/terminal/text_width.h"
+#include "clients/wire/json_fields.h"
 
 namespace ringside::client {
 namespace {
@@ -188,6 +189,7 @@ int AnswerOnce(const ServerAccess& server, const ChatOptions& options) {
   turn.input = {{"user", *question}};
   turn.instructions = options.system;
   turn.fields = options.settings.Fields();
+  if (!options.model.empty()) turn.fields.emplace_back("model", Dump(options.model));
   turn.request_id = MakeRequestId();
   const bool terminal = ::isatty(STDOUT_FILENO) != 0;
   OneAnswer answer(client, options.stats, options.show_thinking.value_or(terminal),

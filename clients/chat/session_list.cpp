@@ -20,13 +20,13 @@ void AddLine(std::string& text, const char* name, const std::string& value) {
   text += line + value;
 }
 
-std::string Count(int64_t count, const char* one) {
+std::string Counted(int64_t count, const char* one) {
   return std::to_string(count) + " " + one + (count == 1 ? "" : "s");
 }
 
 std::string DescribeTokens(const ConversationSummary& session) {
   if (session.tokens < 0) return "";
-  std::string text = Count(session.tokens, "token");
+  std::string text = Counted(session.tokens, "token");
   if (session.session_len > 0) text += " of at most " + std::to_string(session.session_len);
   if (session.memory_len > 0) text += "; " + std::to_string(session.memory_len) + " in view";
   if (session.pinned > 0) text += ", " + std::to_string(session.pinned) + " pinned";
@@ -91,8 +91,8 @@ std::string DescribeSessions(const std::vector<ConversationSummary>& sessions, c
       text += (i > 0 ? "\n" : "") + line + "  damaged: " + session.damage;
       continue;
     }
-    if (session.messages >= 0) line += "  " + Count(session.messages, "message");
-    if (session.tokens >= 0) line += ", " + Count(session.tokens, "token");
+    if (session.messages >= 0) line += "  " + Counted(session.messages, "message");
+    if (session.tokens >= 0) line += ", " + Counted(session.tokens, "token");
     if (!session.cache.empty() && session.cache != "new") line += ", cache: " + session.cache;
     if (!session.active_response.empty()) line += ", answering";
     if (!session.Title().empty()) line += "\n      " + session.Title();

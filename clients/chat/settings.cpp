@@ -17,7 +17,7 @@ using Json = nlohmann::json;
 
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
-enum class Type { kNumber, kInteger, kText, kTexts, kThinking };
+enum class Type { kNumber, kInteger, kTexts, kThinking };
 
 struct Entry {
   const char* name;
@@ -30,7 +30,6 @@ struct Entry {
 };
 
 constexpr Entry kEntries[] = {
-    {"model", "model", Type::kText, 0, 0, "the conversation's", "one of the server's models, for a new conversation"},
     {"temperature", "temperature", Type::kNumber, 0, 2, nullptr, "0 = always the likeliest token"},
     {"top_p", "top_p", Type::kNumber, 0, 1, nullptr, "sample from the likeliest tokens up to this total probability"},
     {"top_k", "top_k", Type::kInteger, 0, 1e9, nullptr, "sample from this number of likeliest tokens; 0 = all"},
@@ -120,26 +119,23 @@ Outcome<Done> Settings::Set(const std::string& name, const std::string& value) {
   if (entry->type == Type::kThinking) {
     const Outcome<std::string> reasoning = Reasoning(value);
     if (!reasoning) return reasoning.failure();
-    values_[entry->name] = *reasoning;
-  } else if (entry->type == Type::kText) {
-    if (value.empty()) return Failure{std::string(entry->name) + " must not be empty."};
-    values_[entry->name] = Json(value).dump(-1, ' ', false, Json::error_handler_t::replace);
+    values_[entry->name] = {value, *reasoning};
   } else if (entry->type == Type::kTexts) {
     const Outcome<std::string> texts = StopTexts(value);
     if (!texts) return texts.failure();
-    values_[entry->name] = *texts;
+    values_[entry->name] = {value, *texts};
   } else if (entry->type == Type::kInteger) {
     int64_t number = 0;
     const bool good = ParseWhole(value, number) && static_cast<double>(number) >= entry->least &&
                       static_cast<double>(number) <= entry->most;
     if (!good) return OutOfRange(*entry);
-    values_[entry->name] = std::to_string(number);
+    values_[entry->name] = {value, std::to_string(number)};
   } else {
     double number = 0;
     const bool good =
         ParseWhole(value, number) && std::isfinite(number) && number >= entry->least && number <= entry->most;
     if (!good) return OutOfRange(*entry);
-    values_[entry->name] = Json(number).dump();
+    values_[entry->name] = {value, Json(number).dump()};
   }
   return Done{};
 }
@@ -152,7 +148,7 @@ std::vector<std::pair<std::string, std::string>> Settings::Fields() const {
   std::vector<std::pair<std::string, std::string>> fields;
   for (const Entry& entry : kEntries) {
     const auto value = values_.find(entry.name);
-    if (value != values_.end()) fields.emplace_back(entry.wire_name, value->second);
+    if (value != values_.end()) fields.emplace_back(entry.wire_name, value->second.json);
   }
   return fields;
 }
@@ -164,7 +160,7 @@ std::string Settings::Describe(const std::map<std::string, std::string>& default
     std::string line = std::string("  ") + entry.name;
     line.resize(std::max<size_t>(line.size() + 1, 22), ' ');
     const auto servers = defaults.find(entry.wire_name);
-    line += value != values_.end()       ? value->second
+    line += value != values_.end()       ? value->second.json
             : servers != defaults.end()  ? servers->second + " (default)"
             : entry.otherwise != nullptr ? std::string(entry.otherwise) + " (default)"
                                          : "unknown (default)";
@@ -173,6 +169,12 @@ std::string Settings::Describe(const std::map<std::string, std::string>& default
   }
   lines.pop_back();
   return lines;
+}
+
+std::map<std::string, std::string> Settings::Given() const {
+  std::map<std::string, std::string> given;
+  for (const auto& [name, value] : values_) given[name] = value.given;
+  return given;
 }
 
 std::vector<std::string> Settings::Names() {

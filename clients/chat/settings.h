@@ -23,10 +23,15 @@ class Settings {
   /// One line per name with its value and meaning. Unset values come from the server: `defaults` maps wire names to
   /// JSON text where known.
   std::string Describe(const std::map<std::string, std::string>& defaults) const;
+  /// The set values by name, as Set takes them.
+  std::map<std::string, std::string> Given() const;
   static std::vector<std::string> Names();
 
  private:
-  std::map<std::string, std::string> values_;  // name to JSON text
+  struct Value {
+    std::string given, json;
+  };
+  std::map<std::string, Value> values_;  // by name
 };
 
 }  // namespace ringside::client

@@ -13,6 +13,7 @@
 #include "clients/cli/health.h"
 #include "clients/cli/options.h"
 #include "clients/cli/own_server.h"
+#include "clients/cli/owners.h"
 #include "clients/cli/sessions.h"
 #include "clients/eval/eval.h"
 #include "clients/models/model_list.h"
@@ -89,6 +90,8 @@ int Main(int argc, char** argv) {
       return LookAfterSessions(options);
     case Options::Verb::kEngines:
       return LookAfterEngines(options.server, options.engines);
+    case Options::Verb::kOwners:
+      return ShowOwners(options.server, options.owners_json);
     case Options::Verb::kBackup:
       return MakeBackup(options.server);
     case Options::Verb::kHealth:

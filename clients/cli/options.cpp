@@ -1,10 +1,13 @@
 #include "clients/cli/options.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <map>
 
 #include "base/cli/command_line.h"
+#include "base/cli/their_settings.h"
 #include "clients/program/server_options.h"
 
 namespace ringside::client {
@@ -38,7 +41,6 @@ void AddChatOptions(CLI::App* chat, Options& options, Raw& raw) {
                               "Show the model's reasoning (the default on a terminal, not in a pipe)");
   chat->add_flag("--hide-thinking", raw.hide_thinking, "Hide the model's reasoning")->excludes(show);
   for (const std::string& name : Settings::Names()) {
-    if (chat->get_option_no_throw(name) != nullptr) continue;  // the model of `ringside run`, which is its only one
     if (name == "stop") continue;
     std::string flag = "--" + name;
     for (char& c : flag) c = c == '_' ? '-' : c;
@@ -53,6 +55,7 @@ void AddChatOptions(CLI::App* chat, Options& options, Raw& raw) {
 CLI::App* AddChat(CLI::App& app, Options& options, Raw& raw) {
   CLI::App* chat = app.add_subcommand("chat", "Chat in the terminal; answer once if there is a prompt or piped input");
   AddServerOptions(*chat, options.server);
+  chat->add_option("--model", options.chat.model, "One of the server's models, for a new conversation");
   AddChatOptions(chat, options, raw);
   return chat;
 }
@@ -152,7 +155,9 @@ CLI::App* AddSessions(CLI::App& app, Options& options, Raw& raw) {
       ->type_name("PATH")
       ->required();
   add_ids(add("delete", "Delete conversations permanently"), "Conversations, as for show")->required();
-  add_ids(add("verify", "Verify stored conversations; exits with 74 if any is damaged"), "Conversations [all]");
+  CLI::App* verify = add("verify", "Verify stored conversations; exits with 74 if any is damaged");
+  add_ids(verify, "Conversations [all, of every owner]");
+  verify->add_flag("--json", options.sessions.json, "Print the verdicts as JSON");
   return sessions;
 }
 
@@ -177,6 +182,14 @@ CLI::App* AddEngines(CLI::App& app, Options& options) {
         ->required();
   }
   return engines;
+}
+
+CLI::App* AddOwners(CLI::App& app, Options& options) {
+  CLI::App* owners = app.add_subcommand(
+      "owners", "Show what each owner has on the server, and the totals (needs a key with scope admin)");
+  AddServerOptions(*owners, options.server);
+  owners->add_flag("--json", options.owners_json, "Print everything the server returns, as JSON");
+  return owners;
 }
 
 CLI::App* AddBackup(CLI::App& app, Options& options) {
@@ -216,6 +229,33 @@ CLI::App* AddEval(CLI::App& app, Options& options) {
   AddEvalTask(eval, "choices", "Multiple-choice questions: whether the right answer is the likeliest",
               "JSON lines {\"question\": ..., \"choices\": [...], \"answer\": number from 0, or text}", options);
   return eval;
+}
+
+std::string EnvironmentName(std::string_view flag) {
+  std::string name = "RINGSIDE_";
+  for (const char c : flag) name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return name;
+}
+
+/// A line about the first unknown flag of `ringside run`, which may be a setting of this or another server; "" if there
+/// is none.
+std::string RunAdvice(const CLI::App& app) {
+  for (const std::string& word : app.remaining(true)) {
+    if (!word.starts_with('-')) continue;
+    std::string_view flag = std::string_view(word).substr(0, word.find('='));
+    flag.remove_prefix(std::min(flag.find_first_not_of('-'), flag.size()));
+    const TheirSetting* theirs = FindTheirSetting(flag);
+    std::string advice = theirs != nullptr ? theirs->Describe() + ". " : "";
+    if (theirs != nullptr && theirs->here.starts_with("--")) {
+      const std::string_view ours = theirs->here.substr(2, theirs->here.find(' ') - 2);
+      return advice + "Set " + EnvironmentName(ours) + " in the environment.\n";
+    }
+    if (theirs == nullptr && word.starts_with("--")) {
+      advice = "A setting of the server goes into the environment: " + EnvironmentName(flag) + ".";
+    }
+    return advice.empty() ? "" : advice + "\n";
+  }
+  return "";
 }
 
 Options Refuse(Options options, const std::string& why) {
@@ -262,6 +302,7 @@ Options ParseOptions(int argc, const char* const* argv) {
   CLI::App* chat = AddChat(app, options, raw);
   CLI::App* sessions = AddSessions(app, options, raw);
   CLI::App* engines = AddEngines(app, options);
+  CLI::App* owners = AddOwners(app, options);
   CLI::App* backup = AddBackup(app, options);
   CLI::App* eval = AddEval(app, options);
   CLI::App* run = AddRun(app, options, raw);
@@ -281,9 +322,13 @@ Options ParseOptions(int argc, const char* const* argv) {
     options.exit_code = outcome->exit_code;
     options.to_stdout = outcome->to_stdout;
     options.to_stderr = outcome->to_stderr;
+    if (outcome->exit_code == kBadCommand && argc > 1 && std::string_view(argv[1]) == "run") {
+      options.to_stderr += RunAdvice(app);
+    }
     return options;
   }
   if (chat->parsed()) options.verb = Options::Verb::kChat;
+  if (owners->parsed()) options.verb = Options::Verb::kOwners;
   if (backup->parsed()) options.verb = Options::Verb::kBackup;
   if (health->parsed()) options.verb = Options::Verb::kHealth;
   if (run->parsed()) options.verb = Options::Verb::kRun;
@@ -308,6 +353,13 @@ Options ParseOptions(int argc, const char* const* argv) {
     if (options.eval.stride > options.eval.context) {
       return Refuse(std::move(options), "--stride must not exceed --context.");
     }
+  }
+  const bool only_number = raw.prompt.size() == 1 && raw.prompt[0].find_first_not_of("0123456789") == std::string::npos;
+  if (run->parsed() && options.chat.continue_last && only_number) {
+    return Refuse(std::move(options),
+                  "-c continues the conversation used last. llama.cpp's -c, the length of the window, "
+                  "is RINGSIDE_MEMORY_LEN=" +
+                      raw.prompt[0] + " in the environment here.");
   }
   return Check(std::move(options), raw);
 }

@@ -15,7 +15,7 @@ struct SessionsOptions {
   enum class Verb { kList, kShow, kExport, kImport, kDelete, kVerify };
   Verb verb = Verb::kList;
   std::vector<std::string> ids;  // or numbers of the list; kVerify: none = all
-  bool json = false;             // for kList and kShow
+  bool json = false;             // for kList, kShow and kVerify
   std::string path;              // for kExport and kImport; "-" = standard output or input; "" = named after the id
   size_t limit = 10000;
 };
@@ -33,7 +33,7 @@ struct EnginesOptions {
 };
 
 struct Options {
-  enum class Verb { kNone, kChat, kRun, kSessions, kEngines, kBackup, kHealth, kEval, kModels, kPull };
+  enum class Verb { kNone, kChat, kRun, kSessions, kEngines, kOwners, kBackup, kHealth, kEval, kModels, kPull };
   Verb verb = Verb::kNone;
   ServerAccess server;
   ChatOptions chat;
@@ -42,7 +42,7 @@ struct Options {
   EnginesOptions engines;
   EvalOptions eval;
   PullOptions pull;
-  bool models_json = false;
+  bool models_json = false, owners_json = false;
   std::string eval_model;  // file or folder to start a private server with; "" = use `server`
   int exit_code = 0;       // if verb is kNone: print these and exit with it
   std::string to_stdout, to_stderr;

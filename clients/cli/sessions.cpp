@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,8 @@
 #include "clients/chat/remembered.h"
 #include "clients/chat/session_list.h"
 #include "clients/terminal/sanitiser.h"
+#include "clients/wire/json_fields.h"
+#include "clients/wire/owners.h"
 
 namespace ringside::client {
 namespace {
@@ -149,29 +152,65 @@ int Delete(const HttpClient& http, const std::vector<std::string>& ids) {
   return code;
 }
 
-int Verify(const HttpClient& http, std::vector<std::string> ids) {
-  if (ids.empty()) {
+/// The conversations of every owner, or, if the key may not list owners, its own.
+Outcome<std::vector<std::string>> AllConversations(const HttpClient& http) {
+  std::vector<std::string> ids;
+  const Outcome<OwnerList> owners = ListOwners(http);
+  if (!owners && owners.failure().http_status != 404) return owners.failure();
+  if (!owners) {
     const Outcome<std::vector<ConversationSummary>> sessions = ListConversations(http, kEverySession);
-    if (!sessions) return Fail("", sessions.failure());
+    if (!sessions) return sessions.failure();
     for (const ConversationSummary& session : *sessions) ids.push_back(session.id);
+    return ids;
+  }
+  for (const OwnerSummary& owner : owners->owners) {
+    const Outcome<std::vector<std::string>> own = ListConversationsOf(http, owner.owner);
+    if (!own) return own.failure();
+    ids.insert(ids.end(), own->begin(), own->end());
+  }
+  return ids;
+}
+
+std::string DescribeVerdict(const ConversationVerdict& verdict) {
+  if (!verdict.ok) return "damaged: " + verdict.message;
+  return "sound, " + std::to_string(verdict.records) + " records" +
+         (verdict.message.empty() ? "" : ". " + verdict.message);
+}
+
+nlohmann::ordered_json VerdictJson(const std::string& id, const ConversationVerdict& verdict) {
+  return {{"id", id}, {"ok", verdict.ok}, {"records", verdict.records}, {"message", verdict.message}};
+}
+
+int Verify(const HttpClient& http, std::vector<std::string> ids, bool as_json) {
+  if (ids.empty()) {
+    const Outcome<std::vector<std::string>> all = AllConversations(http);
+    if (!all) return Fail("", all.failure());
+    ids = *all;
   }
   size_t sound = 0, damaged = 0;
+  nlohmann::ordered_json verdicts = nlohmann::ordered_json::array();
   for (const std::string& id : ids) {
     const Outcome<ConversationVerdict> verdict = VerifyConversation(http, id);
     if (!verdict) {
       Fail(id, verdict.failure());
-    } else if (!verdict->ok) {
-      ++damaged;
-      Print(id + "  damaged: " + verdict->message);
+      continue;
+    }
+    ++(verdict->ok ? sound : damaged);
+    if (as_json) {
+      verdicts.push_back(VerdictJson(id, *verdict));
     } else {
-      ++sound;
-      Print(id + "  sound, " + std::to_string(verdict->records) + " records" +
-            (verdict->message.empty() ? "" : ". " + verdict->message));
+      Print(id + "  " + DescribeVerdict(*verdict));
     }
   }
   const size_t unknown = ids.size() - sound - damaged;
-  Print(std::to_string(sound) + " sound, " + std::to_string(damaged) + " damaged" +
-        (unknown > 0 ? ", " + std::to_string(unknown) + " not checked" : ""));
+  if (as_json) {
+    const nlohmann::ordered_json all = {
+        {"sound", sound}, {"damaged", damaged}, {"not_checked", unknown}, {"data", std::move(verdicts)}};
+    std::printf("%s\n", Dump(all).c_str());
+  } else {
+    Print(std::to_string(sound) + " sound, " + std::to_string(damaged) + " damaged" +
+          (unknown > 0 ? ", " + std::to_string(unknown) + " not checked" : ""));
+  }
   if (damaged > 0) return kExitDamaged;
   return unknown > 0 ? 1 : 0;
 }
@@ -202,7 +241,7 @@ int LookAfterSessions(const Options& options) {
     case Verb::kDelete:
       return Delete(http, sessions.ids);
     case Verb::kVerify:
-      return Verify(http, sessions.ids);
+      return Verify(http, sessions.ids, sessions.json);
   }
   return 2;
 }

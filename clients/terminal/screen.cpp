@@ -72,6 +72,10 @@ void Screen::Line(std::string_view text) { Styled("", Wrapped(text, true)); }
 
 void Screen::Notice(std::string_view text) { Styled("\x1b[2m", Wrapped(text, false)); }
 
+void Screen::Said(std::string_view label, std::string_view text) {
+  Styled("", prompt_style() + Sanitise(label) + plain_style() + Wrapped(text, false));
+}
+
 void Screen::Error(std::string_view text) { Styled("\x1b[31m", Wrapped(text, false)); }
 
 void Screen::Verbatim(std::string_view text) { Styled("\x1b[2m", Sanitise(text)); }

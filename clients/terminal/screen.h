@@ -28,6 +28,8 @@ class Screen {
   /// The program's own lines: plain (table rows are wrapped in the last column), dim, red.
   void Line(std::string_view text);
   void Notice(std::string_view text);
+  /// A message of a person, after its prompt or label.
+  void Said(std::string_view label, std::string_view text);
   void Error(std::string_view text);
   /// A line meant to be copied: never wrapped.
   void Verbatim(std::string_view text);

@@ -47,6 +47,11 @@ export const deleteConversation = (id) => json("DELETE", one(id));
 export const deleteSoon = (id) => request("DELETE", one(id), { keepalive: true }).catch(() => {});
 export const getMemory = (id) => json("GET", `${one(id)}/memory`);
 export const exportConversation = async (id) => (await request("GET", `${one(id)}/export`)).blob();
+export const searchMessages = (query, after, signal) =>
+  json("GET", `/v1/conversations/search?limit=20&query=${encodeURIComponent(query)}${after && `&after=${encodeURIComponent(after)}`}`, { signal });
+export const listShares = async (id) => (await json("GET", `${one(id)}/shares`)).data;
+export const createShare = (id, seconds) => json("POST", `${one(id)}/shares`, { body: seconds ? { expires_in: seconds } : {} });
+export const revokeShare = (id, share) => json("DELETE", `${one(id)}/shares/${encodeURIComponent(share)}`);
 export const importConversation = (bytes) =>
   json("POST", "/v1/conversations/import", { body: bytes, type: "application/octet-stream" });
 
@@ -101,19 +106,6 @@ async function rawItems(path) {
 const allItems = async (path) => wholeItems(await rawItems(path));
 export const getRawItems = (id) => rawItems(`${one(id)}/items`);
 export const getItems = (id) => allItems(`${one(id)}/items`);
-export const cancelResponse = (id) => json("POST", `/v1/responses/${encodeURIComponent(id)}/cancel`);
-// Calls `hear` with each event of an answer, from the first to the last.
-export async function streamResponse(id, hear, signal) {
-  const response = await request("GET", `/v1/responses/${encodeURIComponent(id)}?stream=true`, { signal });
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-  for (let text = ""; ; ) {
-    const { done, value } = await reader.read();
-    if (done) return;
-    const lines = (text + value).split("\n");
-    text = lines.pop();
-    for (const line of lines) if (line.startsWith("data: {")) hear(JSON.parse(line.slice(6)));
-  }
-}
 export const getResponse = (id) => json("GET", `/v1/responses/${encodeURIComponent(id)}`);
 // The input items of an answer, running or finished. While it runs, no other list contains its question.
 export const getInputItems = (response) => allItems(`/v1/responses/${encodeURIComponent(response)}/input_items`);

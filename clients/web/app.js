@@ -43,6 +43,8 @@ const sidebar = new Sidebar({
   rename: (entry) => verbs.rename(entry),
   pin: (entry) => verbs.pin(entry),
   archive: (entry) => verbs.archive(entry),
+  move: (entry) => verbs.move(entry),
+  share: (entry) => verbs.share(entry),
   saveSealed: (entry) => verbs.saveSealed(entry),
   saveMarkdown: (entry) => verbs.saveMarkdown(entry),
   saveJson: (entry) => verbs.saveJson(entry),
@@ -141,6 +143,7 @@ function lazily() {
 }
 
 function showAll() {
+  if (conversation?.info) sidebar.learn(conversation.info); // the title is that of the list
   showTop();
   showBanner();
   composer.setBusy(Boolean(conversation?.busy));
@@ -148,7 +151,6 @@ function showAll() {
   composer.budget.instructions = conversation ? "" : preferences().instructions ?? "";
   memory.show(conversation);
   if (conversation?.info) {
-    sidebar.learn(conversation.info);
     thread.setSiblings(siblingsOf(conversation.info, sidebar.family(rootOf(conversation.info))));
     thread.refreshStats();
   }

@@ -3,7 +3,6 @@
 //   "messages": all of them, "live": an answer starts, "text": it grows, "end": it has ended, "state": anything else.
 import * as api from "./api.js";
 import { forkMetadata } from "./list/branches.js";
-import { Follower } from "./follow.js";
 import { Link } from "./link.js";
 import { answersRequest, readConversation } from "./reading.js";
 import { pending, randomId } from "./store.js";
@@ -24,8 +23,6 @@ export class Conversation {
   connection = { state: "connecting" };
   loadError = null;
   #link = null;
-  #follower = null; // while another window has the conversation
-  #onReady = []; // actions that wait for the connection
   #closed = false;
   #loads = 0; // only the newest load counts
   #loaded = false;
@@ -55,7 +52,6 @@ export class Conversation {
   close() {
     this.#closed = true;
     this.#link.close();
-    this.#follower?.close();
     for (const verb of this.#verbs) verb.reject(new Error("closed"));
   }
 
@@ -116,14 +112,11 @@ export class Conversation {
   // Without a connection, or while the messages are reloaded, the cancel is sent later.
   #stopNow() {
     if (!this.live || this.live.responseId !== this.#stops) return;
-    if (this.#follower) api.cancelResponse(this.#stops).catch(() => {});
-    else this.#link.send({ type: "response.cancel", response_id: this.#stops });
+    this.#link.send({ type: "response.cancel", response_id: this.#stops });
   }
 
   reconnect() {
     this.#link.close();
-    this.#follower?.close();
-    this.#follower = null;
     this.#loaded = false;
     this.#waiting = [];
     this.#running = "";
@@ -132,48 +125,18 @@ export class Conversation {
   }
 
   retryNow() {
-    if (this.#follower) return;
     this.#link.retryNow();
   }
 
   // Forks the first `at` items; resolves to the new conversation's id.
   fork(at, title) {
-    const fork = (resolve, reject) => {
+    return new Promise((resolve, reject) => {
       const sent = this.#link.send({
         type: "ringside:session.fork", session: this.id, at, metadata: forkMetadata(this.info, at, title),
       });
       if (sent) this.#verbs.push({ resolve, reject });
       else reject(new Error(t("There is no connection to the server.")));
-    };
-    return new Promise((resolve, reject) => {
-      if (!this.#follower) return fork(resolve, reject);
-      this.#onReady.push(() => fork(resolve, reject));
-      this.reconnect();
     });
-  }
-
-  // Another window has resumed the conversation: this one shows what happens there.
-  #follow() {
-    this.connection = { state: "open" };
-    this.#follower = new Follower(this.id, {
-      changed: () => this.#load(),
-      begin: (response) => {
-        this.#running = response;
-        if (this.live?.responseId !== response) this.#load();
-      },
-      hear: (event) => this.#hear(event),
-      found: () => this.#showConnection({ state: "open" }),
-      lost: (error, wait) => {
-        if (error.status === 404) this.#hear({ type: "state", state: "ended", reason: "deleted" });
-        else this.#showConnection({ state: "waiting", until: Date.now() + wait, reason: error.status ? error.message : "" });
-      },
-    });
-  }
-
-  #showConnection(connection) {
-    if (connection.state === "open" && this.connection.state === "open") return;
-    this.connection = connection;
-    this.tell("state");
   }
 
   async refresh() {
@@ -202,8 +165,6 @@ export class Conversation {
 
   #submit() {
     pending.save(this.id, this.pending);
-    // Writing here shows that the reader wants the conversation in this window.
-    if (this.#follower) this.reconnect();
     this.#ask();
     this.tell("messages");
   }
@@ -280,7 +241,6 @@ export class Conversation {
   #hear(event) {
     switch (event.type) {
       case "state":
-        if (event.state === "ended" && event.reason === "taken") return this.#follow();
         this.connection = event;
         if (event.state === "ended" && event.reason === "deleted") this.loadError = { status: 404, message: t("This conversation was deleted.") };
         return this.tell("state");
@@ -308,7 +268,6 @@ export class Conversation {
       this.loadError = { status: 404, message: t("There is no such conversation on this server.") };
       return this.tell("state");
     }
-    for (const run of this.#onReady.splice(0)) run();
     if (event.missed) this.#waiting = [];
     if (event.missed || !this.#loaded) {
       this.#running = event.active_response_id ?? "";
@@ -323,6 +282,7 @@ export class Conversation {
   #apply(event) {
     const { live, tell } = this;
     if (event.type === "response.created") return this.#onCreated(event);
+    if (event.type === "ringside:session.changed") return void this.refresh();
     if (event.type === "error") return this.#refused(event.error);
     if (isEnd(event)) return this.#onEnd(event);
     if (event.again || !live) return;

@@ -2,10 +2,13 @@
 import { counted, language, t } from "./strings.js";
 
 const WHOLE = new Intl.NumberFormat(language);
+const DAY = new Intl.DateTimeFormat(language, { dateStyle: "medium" });
 const TENTHS = new Intl.NumberFormat(language, { minimumFractionDigits: 1, maximumFractionDigits: 1 });
 
 export const count = (number) => WHOLE.format(Math.round(number));
 export const tokens = (number) => counted(number, "{n} token", "{n} tokens", { n: count(number) });
+// A day; `time` in seconds since 1970.
+export const dateOf = (time) => DAY.format(new Date(time * 1000));
 // Tokens per second.
 export const pace = (rate) => (rate < 100 ? TENTHS.format(rate) : count(rate));
 

@@ -10,7 +10,7 @@ const LONGEST_DELAY_MS = 20_000;
 const FINAL = {
   1008: t("The server ended the connection: too many messages."),
   1009: t("The message exceeds the server's limit."),
-  4409: "taken",
+  4409: t("Too many windows show this conversation."),
   4410: "deleted",
   4412: "diverged",
 };
@@ -86,7 +86,8 @@ export class Link {
   }
 
   #resume() {
-    const event = { type: "ringside:session.resume", session: this.session };
+    // Watching: every window of the conversation receives its events.
+    const event = { type: "ringside:session.resume", session: this.session, watch: true };
     if (this.#epoch !== undefined && this.#after !== undefined) Object.assign(event, { epoch: this.#epoch, after: this.#after });
     if (this.#known) event.known = this.#known;
     this.#socket.send(JSON.stringify(event));

@@ -127,26 +127,30 @@ Result<SessionInfo> SessionTable::GetSession(const Caller& caller, const std::st
   return state_->InfoOf(*session);
 }
 
+Result<std::vector<std::string>> SessionTable::ListIds(const std::string& owner, const std::string& after,
+                                                       int64_t limit, bool* more) const {
+  std::lock_guard lock(state_->mutex);
+  std::vector<std::string> ids;
+  *more = false;
+  std::optional<uint64_t> before;
+  if (!after.empty()) {
+    const auto last = state_->sessions.find(after);
+    if (last == state_->sessions.end() || last->second.owner != owner) return NoConversation(after);
+    before = last->second.ordinal;
+  }
+  const auto known = state_->owners.find(owner);
+  if (known == state_->owners.end()) return ids;
+  const State::OwnersSessions& own = known->second;
+  auto at = before ? std::make_reverse_iterator(own.lower_bound(*before)) : own.rbegin();
+  for (; at != own.rend() && std::ssize(ids) < limit; ++at) ids.push_back(at->second);
+  *more = at != own.rend();
+  return ids;
+}
+
 Result<SessionPage> SessionTable::ListSessions(const Caller& caller, const std::string& after, int64_t limit) const {
   CHECK_GE(limit, 1);
-  std::vector<std::string> found;
   SessionPage page;
-  {
-    std::lock_guard lock(state_->mutex);
-    std::optional<uint64_t> before;
-    if (!after.empty()) {
-      const auto last = state_->sessions.find(after);
-      if (last == state_->sessions.end() || last->second.owner != caller.principal) return NoConversation(after);
-      before = last->second.ordinal;
-    }
-    const auto owner = state_->owners.find(caller.principal);
-    if (owner != state_->owners.end()) {
-      const State::OwnersSessions& own = owner->second;
-      auto at = before ? std::make_reverse_iterator(own.lower_bound(*before)) : own.rbegin();
-      for (; at != own.rend() && static_cast<int64_t>(found.size()) < limit; ++at) found.push_back(at->second);
-      page.has_more = at != own.rend();
-    }
-  }
+  ASSIGN_OR_RETURN(const std::vector<std::string> found, ListIds(caller.principal, after, limit, &page.has_more));
   ASSIGN_OR_RETURN(const DiskWait wait, DiskWait::Begin());
   for (const std::string& id : found) {
     Result<SessionInfo> info = state_->ListEntry(id, caller.principal);
@@ -162,7 +166,8 @@ Result<SessionPage> SessionTable::ListSessions(const Caller& caller, const std::
 Result<SessionInfo> SessionTable::SetMetadata(const Caller& caller, const std::string& id, Metadata metadata) {
   ASSIGN_OR_RETURN(const auto session, state_->Find(caller, id));
   RETURN_IF_ERROR(state_->CheckDisk(caller.principal));
-  RETURN_IF_ERROR(session->SetMetadata(std::move(metadata)));
+  RETURN_IF_ERROR(session->Edit([&](const Conversation&) { return EncodeMetadata(metadata); },
+                                [&](Conversation* conversation) { conversation->metadata = std::move(metadata); }));
   return state_->InfoOf(*session);
 }
 

@@ -22,6 +22,8 @@
 #include "session/journal/journal.h"
 #include "session/session_info.h"
 #include "session/session_options.h"
+#include "session/session_search.h"
+#include "session/share.h"
 #include "session/tokens_by_owner.h"
 #include "session/turn/compaction.h"
 #include "session/turn/context_edits.h"
@@ -82,6 +84,18 @@ class SessionTable {
   /// unless given.
   Result<SessionInfo> Fork(const Caller& caller, const std::string& id, std::optional<int64_t> items,
                            std::optional<Metadata> metadata = std::nullopt);
+
+  // Share links. A revoked or expired link, and one of a deleted conversation, looks like an unknown one.
+  /// `expires_in_s`: 0 = never. ERRORS: kNotFound; kOverloaded at the limit of one conversation.
+  Result<NewShare> ShareSession(const Caller& caller, const std::string& id, int64_t expires_in_s);
+  Result<std::vector<Share>> ListShares(const Caller& caller, const std::string& id) const;
+  Status RevokeShare(const Caller& caller, const std::string& id, const std::string& share_id);
+  /// The conversation that a link opens, whoever its owner is. ERRORS: kNotFound (share_not_found).
+  Result<SharedSession> ReadShare(std::string_view token) const;
+
+  /// Searches the texts of the caller's messages. Blocks while it reads. ERRORS: kNotFound for `after`; kOverloaded
+  /// (rate_limit_exceeded); kCancelled: the client left.
+  Result<SearchPage> Search(const Caller& caller, const SearchQuery& query);
 
   // Turns.
   /// Starts an answer. The sink (may be null) receives events from response.created on, possibly before this returns;
@@ -161,8 +175,14 @@ class SessionTable {
   /// Creates a conversation of the caller from exported bytes.
   /// ERRORS: kInvalidArgument for bytes that are not an export.
   Result<SessionInfo> ImportSession(const Caller& caller, std::string_view bytes);
-  /// Reads everything stored of the conversation, as a load after the next start would.
-  Result<SessionVerdict> VerifySession(const Caller& caller, const std::string& id);
+  /// Reads everything stored of a conversation of any owner, as a load after the next start would.
+  Result<SessionVerdict> VerifySession(const std::string& id);
+  /// All owners that have conversations or chains, by name.
+  std::vector<OwnerTotals> Owners() const;
+  /// Ids of an owner's conversations, newest first, after `after` ("" = from the start), at most `limit`; `more`:
+  /// further ones follow. ERRORS: kNotFound for `after`.
+  Result<std::vector<std::string>> ListIds(const std::string& owner, const std::string& after, int64_t limit,
+                                           bool* more) const;
   /// As VerifySession for every conversation and chain that exists now; JournalStats counts the damaged ones. Blocks
   /// for the time of reading the disk.
   /// ERRORS: kCancelled, kIo.

@@ -47,14 +47,29 @@ Result<SessionInfo> SessionTable::ImportSession(const Caller& caller, std::strin
   return state_->InfoOf(*session);
 }
 
-Result<SessionVerdict> SessionTable::VerifySession(const Caller& caller, const std::string& id) {
+std::vector<OwnerTotals> SessionTable::Owners() const {
+  std::map<std::string, OwnerTotals> totals;
   {
     std::lock_guard lock(state_->mutex);
-    const auto at = state_->sessions.find(id);
-    if (!id.starts_with("conv_") || at == state_->sessions.end() || at->second.owner != caller.principal) {
-      return NoConversation(id);
-    }
+    for (const auto& [owner, sessions] : state_->owners) totals[owner].conversations = std::ssize(sessions);
+    for (const auto& [owner, chains] : state_->chains_of) totals[owner].chains = std::ssize(chains);
   }
+  {
+    std::lock_guard lock(state_->turns->mutex);
+    for (const auto& [owner, turns] : state_->turns->by_owner) totals[owner].turns = turns;
+  }
+  std::vector<OwnerTotals> owners;
+  for (auto& [owner, total] : totals) {
+    total.owner = owner;
+    total.stored_bytes = *state_->context->stored_by_owner->Of(owner);
+    total.text_bytes = *state_->context->bytes_by_owner->Of(owner);
+    owners.push_back(std::move(total));
+  }
+  return owners;
+}
+
+Result<SessionVerdict> SessionTable::VerifySession(const std::string& id) {
+  if (!id.starts_with("conv_") || !Knows(id)) return NoConversation(id);
   if (state_->journal == nullptr) return SessionVerdict{true, 0, "It is in memory only."};
   ASSIGN_OR_RETURN(const DiskWait wait, DiskWait::Begin());
   const Result<uint64_t> records = state_->CheckStored(id);

@@ -90,6 +90,7 @@ struct SessionTable::State {
     std::mutex mutex;
     std::unordered_map<std::string, int64_t> by_owner;
     std::unordered_map<std::string, int64_t> summaries_by_owner;  // side turns of compactions
+    std::unordered_map<std::string, int64_t> searches_by_owner;
   };
   const std::shared_ptr<Turns> turns = std::make_shared<Turns>();
 

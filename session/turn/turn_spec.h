@@ -70,6 +70,7 @@ struct ResumeRequest {
   std::string session;                   // "conv_..." or the "resp_..." of a chain
   std::optional<uint64_t> epoch, after;  // from the last OnResumed; number of the last event received
   std::optional<JournalPosition> known;  // last record that the client knows of
+  bool watch = false;                    // receive the events without taking the session over
 };
 
 /// A prompt without a chat template: text, in which special tokens are recognized, or token ids.

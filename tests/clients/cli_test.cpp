@@ -306,12 +306,9 @@ TEST(Options, RunTakesAModelAndAChat) {
   EXPECT_EQ(Parse({"run"}).exit_code, 2);
 }
 
-TEST(Options, ModelOfTheServerIsASetting) {
-  const Options options = Parse({"chat", "--model", "qwen/x", "Hi"});
-  EXPECT_THAT(options.chat.settings.Fields(), ElementsAre(std::pair("model", "\"qwen/x\"")));
-  Settings settings;
-  EXPECT_FALSE(settings.Set("model", "").ok());
-  EXPECT_TRUE(settings.Set("model", "default").ok());
+TEST(Options, ChatTakesAModelOfTheServer) {
+  EXPECT_EQ(Parse({"chat", "--model", "qwen/x", "Hi"}).chat.model, "qwen/x");
+  EXPECT_EQ(Parse({"chat", "Hi"}).chat.model, "");
 }
 
 TEST(Options, AcceptsNegativeNumbersAndArgumentsAfterADoubleDash) {
@@ -409,6 +406,23 @@ TEST(Options, BadOptionsExitWith2AndAMessage) {
     EXPECT_EQ(options.exit_code, 2);
     EXPECT_FALSE(options.to_stderr.empty());
   }
+}
+
+TEST(Options, SuggestsCommandsAndSettings) {
+  const auto complaint = [](std::vector<const char*> words) {
+    words.insert(words.begin(), "ringside");
+    const Options options = ParseOptions(static_cast<int>(words.size()), words.data());
+    EXPECT_EQ(options.exit_code, 2);
+    return options.to_stderr;
+  };
+  EXPECT_THAT(complaint({"chatt"}), HasSubstr("Did you mean chat?"));
+  EXPECT_THAT(complaint({"sessions", "lst"}), HasSubstr("Did you mean list?"));
+  EXPECT_THAT(complaint({"chat", "--tempratur", "1"}), HasSubstr("Did you mean --temperature?"));
+  EXPECT_THAT(complaint({"run", "m", "--max-model-len", "4"}),
+              HasSubstr("vLLM's --max-model-len is --memory-len here. Set RINGSIDE_MEMORY_LEN in the environment."));
+  EXPECT_THAT(complaint({"run", "m", "-ngl", "99"}), HasSubstr("Set RINGSIDE_DEVICE in the environment."));
+  EXPECT_THAT(complaint({"run", "m", "--host-cache-mb=5"}), HasSubstr("RINGSIDE_HOST_CACHE_MB"));
+  EXPECT_THAT(complaint({"run", "m", "-c", "4096"}), HasSubstr("RINGSIDE_MEMORY_LEN=4096"));
 }
 
 TEST(Options, HelpGoesToStandardOutput) {

@@ -247,7 +247,7 @@ TEST(LineEditor, TabCompletesCommands) {
   typist.Type("\x15/re\t");
   EXPECT_EQ(typist.text(), "/re");
   EXPECT_EQ(typist.Type("\t"), Result::kShowCandidates);
-  EXPECT_THAT(typist.editor.candidates(), ElementsAre("/regen", "/rewind ", "/resume "));
+  EXPECT_THAT(typist.editor.candidates(), ElementsAre("/regen", "/rewind ", "/read ", "/resume "));
   typist.Type("\x15/set temp\t");
   EXPECT_EQ(typist.text(), "/set temperature ");
   typist.Type("\x15hello\t");

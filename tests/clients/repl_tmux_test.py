@@ -377,13 +377,67 @@ def test_others(folder, server):
         pane.type("half a line")
         server.post(f"/conversations/{conversation}/items",
                     {"items": [{"type": "message", "role": "user", "content": "Hello from elsewhere!"}]})
-        pane.wait_text(">>> Hello from elsewhere!")
+        pane.wait_text("[another client] >>> Hello from elsewhere!")
         wait_for("the line again", lambda: pane.lines()[-1] == ">>> half a line")
         check("what others say is shown, and what was typed is kept", True)
         check("once", pane.screen().count(">>> Hello from elsewhere!") == 1, pane.screen())
         pane.keys("C-c")
         pane.say("And now?")
-        check("one's own turns are not taken for others'", pane.screen().count("from another client") == 1, pane.screen())
+        check("one's own turns are not taken for others'", pane.screen().count("another client") == 1, pane.screen())
+        server.post(f"/conversations/{conversation}/items", {"items": [
+            {"type": "message", "role": "user", "content": "Two?"},
+            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "It is **2**."}]}]})
+        pane.wait_text("[answer to another client]")
+        pane.wait_text("It is 2.")
+        check("each message names its sender, and answers are rendered", "[another client] >>> Two?" in pane.screen(), pane.screen())
+        pane.leave()
+    finally:
+        pane.close()
+
+
+def test_next_turn(folder, server):
+    """/read, /copy, /model and /preset."""
+    notes = os.path.join(folder, "notes.txt")
+    with open(notes, "w") as file:
+        file.write("The password is sesame.\n")
+    with open(os.path.join(folder, "binary.bin"), "wb") as file:
+        file.write(b"\x7fELF\x00\x01")
+    with open(os.path.join(folder, "large.txt"), "w") as file:
+        file.write("x" * 1_000_001)
+    with open(os.path.join(folder, "long.txt"), "w") as file:
+        file.write("seven words that fill the model's window\n" * 20_000)
+    pane = Pane(folder, ["--url", server.url, "--max-tokens", "4"])
+    try:
+        check("/read refuses a binary file", "binary file" in pane.say(f"/read {folder}/binary.bin"), pane.screen())
+        check("/read refuses a large file", "1000 KB" in pane.say(f"/read {folder}/large.txt"), pane.screen())
+        check("/read refuses a folder", "not a regular file" in pane.say(f"/read {folder}"), pane.screen())
+        check("/read counts against the window", "would exceed" in pane.say(f"/read {folder}/long.txt"), pane.screen())
+        check("/read attaches, and counts", re.search(r"Attached notes.txt to the next message: \d+ of", pane.say(f"/read {notes}")),
+              pane.screen())
+        check("/read alone lists", "notes.txt" in pane.say("/read"))
+        pane.say("What is the password?")
+        check("the file is sent once", "Attached" not in pane.say("/read"), pane.screen())
+        conversation = re.search(r"conv_\w+", pane.say("/sessions"))[0]
+        asked, answer = server.texts(conversation)[:2]
+        check("as the page would", asked[1] == "What is the password?\n\nFile: notes.txt\n````\nThe password is sesame.\n````", asked)
+        check("/copy copies", "Copied the last answer" in pane.say("/copy"), pane.screen())
+        check("the answer", pane._tmux("show-buffer") == answer[1], answer)
+        name = server.get("/models")["data"][0]["id"]
+        check("/model lists", f"* 1  {name}" in pane.say("/model"), pane.screen())
+        check("/model refuses", "no model" in pane.say("/model gpt-5"), pane.screen())
+        check("/model starts a new conversation", "A new conversation" in pane.say("/model 1"), pane.screen())
+        pane.say("/set temperature 0.25")
+        pane.say("/system Answer in French.")
+        check("/preset saves", "Saved" in pane.say("/preset save french"), pane.screen())
+        check("/preset applies", "new conversation" in pane.say("/preset brief"), pane.screen())
+        check("a preset replaces the settings", "0.25" not in pane.say("/set"), pane.screen())
+        pane.say("/preset french")
+        check("one's own is restored", "0.25" in pane.say("/set"), pane.screen())
+        check("with its system message", "French" in pane.say("/system"), pane.screen())
+        check("/preset lists", all(word in pane.say("/preset") for word in ("brief", "french", "Answer in French.")), pane.screen())
+        check("/preset deletes", "Deleted" in pane.say("/preset delete french"), pane.screen())
+        check("/preset refuses", "no preset" in pane.say("/preset french"), pane.screen())
+        check("/think tells the setting", "low" in (pane.say("/think low"), pane.say("/think"))[1], pane.screen())
         pane.leave()
     finally:
         pane.close()
@@ -450,7 +504,7 @@ def main():
         print("skipped: no server or no tmux")
         return 77
     tests = [test_pipe, test_conversation, test_words, test_interrupt, test_editing, test_own_editor, test_colour, test_markdown,
-             test_reasoning, test_others, test_ephemeral, test_reconnect, test_lost_server, test_run]
+             test_reasoning, test_others, test_next_turn, test_ephemeral, test_reconnect, test_lost_server, test_run]
     with tempfile.TemporaryDirectory() as folder:
         server = Server(folder)
         try:

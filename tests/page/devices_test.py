@@ -121,3 +121,11 @@ def test_page_is_small(server, tab):
     assert {"/", "/page/page.css", "/page/strings/de.js", "/page/text/tex_parser.js"} <= set(sizes)
     assert all(path == "/" or path.startswith("/page/") for path in sizes)
     assert sum(sizes.values()) < 300_000
+
+
+def test_shared_page_is_smaller(server, tab):
+    page = tab(server, "/shared#conv_x.y", locale="de-DE", lost_lines=True)
+    expect(page.page.get_by_role("heading", name="Dieser Link funktioniert nicht")).to_be_visible()
+    sizes = page.page.evaluate("""() => performance.getEntriesByType("resource").filter(({ name }) => !name.includes("/v1/"))
+      .map(({ decodedBodySize }) => decodedBodySize)""")
+    assert sum(sizes) < 150_000

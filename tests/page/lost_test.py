@@ -149,7 +149,7 @@ def test_two_windows_show_the_same(server, tab):
     for page in (one, two):
         expect(page.answers.last).to_contain_text("You stopped this answer.")
         page.shows(page.answer())
-    # Writing in one window makes the other one follow.
+    # Neither window takes the conversation over.
     one.ask_and_wait("There")
     expect(two.answers).to_have_count(4)
     two.shows(one.answer())
@@ -171,6 +171,20 @@ def test_following_window_edits_and_survives_a_restart(start, tab, tmp_path):
     expect(one.page.get_by_text("2/2")).to_be_visible()
     one.settled()
     assert one.items()[0] == ("user", "Edited")
+
+
+def test_changes_without_a_turn_are_shown_at_once(server, tab):
+    one = tab(server)
+    one.ask_and_wait("Listen")
+    two = tab(server, f"/#/{one.id()}", beside=one)
+    expect(two.answers).to_have_count(1)
+    one.call("POST", f"/v1/conversations/{one.id()}/items", {"items": [{"role": "user", "content": "Added elsewhere"}]})
+    for page in (one, two):
+        expect(page.questions.last).to_contain_text("Added elsewhere")
+    one.call("POST", f"/v1/conversations/{one.id()}", {"metadata": {"title": "Renamed elsewhere"}})
+    for page in (one, two):
+        expect(page.page.get_by_role("heading", level=1)).to_have_text("Renamed elsewhere")
+        expect(page.entries.filter(has_text="Renamed elsewhere")).to_have_count(1)
 
 
 def test_deletion_elsewhere_is_noticed_while_following(server, tab):

@@ -223,6 +223,28 @@ def test_accessibility(server, tab, scheme, width):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_accessibility_of_sharing(server, tab, scheme):
+    page = tab(server, color_scheme=scheme, bypass_csp=True, reduced_motion="reduce")
+    id = page.make(("user", "Hi"), ("assistant", SAMPLE), title=f"Shared {scheme}", folder="Work")
+    page.open(id)
+    page.page.locator("#sidebar details.folder summary").click()
+    page.page.get_by_role("button", name=f"More for Shared {scheme}").click()
+    page.page.get_by_role("menuitem", name="Share", exact=True).click()
+    page.page.get_by_role("dialog").get_by_role("button", name="Create a link").click()
+    link = page.page.get_by_role("textbox", name="Link")
+    expect(link).to_be_visible()
+    assert violations(page.page) == []
+    address = link.input_value()
+    reader = tab(server, address[address.index("/shared"):], color_scheme=scheme, bypass_csp=True, reduced_motion="reduce", lost_lines=True)
+    expect(reader.answers).to_have_count(1)
+    assert violations(reader.page) == []
+    page.call("DELETE", f"/v1/conversations/{id}")
+    reader.page.reload()
+    expect(reader.page.get_by_role("heading", name="This link does not work")).to_be_visible()
+    assert violations(reader.page) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_accessibility_of_dynamic_parts(server, tab, scheme):
     page = tab(server, viewport={"width": 1440, "height": 844}, color_scheme=scheme, bypass_csp=True, reduced_motion="reduce", wired=True)
     page.begin()

@@ -14,7 +14,7 @@ TEXT = r'"((?:[^"\\]|\\.)*)"'
 def used():
     """(text, counted) of each text in the page's sources."""
     found = set()
-    for file in [*WEB.rglob("*.js"), WEB / "index.html"]:
+    for file in [*WEB.rglob("*.js"), *WEB.glob("*.html")]:
         if file.parent.name == "strings":
             continue
         source = file.read_text()

@@ -48,10 +48,10 @@ TEST_F(DamagedStoreTest, DetectsInvalidRecordsBeforeTheNextStart) {
   Turn(Ask("Hi", id), "Yo");
   AddNonsense(id);
   const uint64_t last = journal->Last(id)->seq;
-  const SessionVerdict verdict = table->VerifySession(me, id).value();
+  const SessionVerdict verdict = table->VerifySession(id).value();
   EXPECT_FALSE(verdict.ok);
   EXPECT_EQ(verdict.message, "record " + std::to_string(last) + " is inconsistent");
-  EXPECT_TRUE(table->VerifySession(me, other)->ok);
+  EXPECT_TRUE(table->VerifySession(other)->ok);
   EXPECT_EQ(journal->stats().damaged_sessions, 1);
   EXPECT_EQ(Listed(me)[id], verdict.message);
 }
@@ -82,7 +82,7 @@ TEST_F(DamagedStoreTest, ConversationWithoutASummaryIsKeptAsDamaged) {
   Restart();
   const std::string id = NewConversation(), other = NewConversation();
   SetSummary(id, "nonsense");
-  EXPECT_EQ(table->VerifySession(me, id)->message, "its summary is inconsistent");
+  EXPECT_EQ(table->VerifySession(id)->message, "its summary is inconsistent");
   Restart();
   EXPECT_EQ(table->stats().conversations, 2);
   EXPECT_EQ(journal->stats().damaged_sessions, 1);
@@ -98,7 +98,7 @@ TEST_F(DamagedStoreTest, LoadedSessionContinuesAndIsReportedDamaged) {
   const std::string id = NewConversation();
   Turn(Ask("Hi", id), "Yo");
   AddNonsense(id);
-  EXPECT_FALSE(table->VerifySession(me, id)->ok);
+  EXPECT_FALSE(table->VerifySession(id)->ok);
   EXPECT_THAT(Texts(id), ElementsAre("Hi", "Yo"));
   EXPECT_TRUE(table->ExportSession(me, id).ok());
   EXPECT_EQ(table->AddItems(me, id, {{ChatRole::kUser, "More"}}).status().reason(), "session_damaged");
@@ -157,7 +157,7 @@ TEST_F(DamagedStoreTest, FlippedByteHidesNoConversation) {
     EXPECT_EQ(listed.size(), texts.size()) << place;
     int damaged = 0;
     for (const auto& [id, damage] : listed) {
-      EXPECT_EQ(table->VerifySession(me, id)->ok, damage.empty());
+      EXPECT_EQ(table->VerifySession(id)->ok, damage.empty());
       if (damage.empty()) {
         EXPECT_EQ(Texts(id), texts[id]);
         continue;

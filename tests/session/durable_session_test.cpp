@@ -433,7 +433,7 @@ TEST_F(DurableSessionTest, ItemChangesSurviveARestart) {
     EXPECT_THAT(Texts(id), ElementsAre("One", "Half", "So", "Three"));
     EXPECT_EQ(table->GetInputItems(me, second)->size(), 2u);
     EXPECT_EQ(table->GetResponse(me, third).status().code(), StatusCode::kNotFound);
-    EXPECT_TRUE(table->VerifySession(me, id)->ok);
+    EXPECT_TRUE(table->VerifySession(id)->ok);
   };
   expect_changed();
   Restart();

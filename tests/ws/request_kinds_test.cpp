@@ -11,6 +11,7 @@
 #include "tests/ws/openai/responses_fixture.h"
 #include "ws/chat/chat_routes.h"
 #include "ws/openai/conversations.h"
+#include "ws/openai/shares.h"
 #include "ws/realtime/client_secrets.h"
 #include "ws/realtime/realtime.h"
 
@@ -42,6 +43,8 @@ const std::map<std::string, Json>& Requests() {
       {"GET /v1/responses/RESPONSE/input_items", Json::object()},
       {"GET /v1/conversations", Json::object()},
       {"POST /v1/conversations", Json::object()},
+      {"GET /v1/conversations/search", {{"query", "x"}}},
+      {"POST /v1/conversations/CONVERSATION/shares", Json::object()},
       {"POST /v1/conversations/CONVERSATION", {{"metadata", Json::object()}}},
       {"POST /v1/conversations/CONVERSATION/verify", Json::object()},
       {"GET /v1/conversations/CONVERSATION/items", Json::object()},
@@ -141,10 +144,11 @@ class KindsFixture : protected TableFixture {
           call();
           return Status::Ok();
         }};
-    RegisterConversationRoutes(router_, table);
-    RegisterResponseRoutes(router_, table);
-    RegisterChatRoutes(router_, chat_service, {});
-    RegisterClientSecretRoutes(router_, tickets_, table.options());
+    RegisterConversationRoutes(service_.router, table);
+    RegisterResponseRoutes(service_.router, table);
+    AddShareRoutes(service_, table);
+    RegisterChatRoutes(service_.router, chat_service, {});
+    RegisterClientSecretRoutes(service_.router, tickets_, table.options());
     // For the whole test: what its requests name.
     TestSocket asks(table);
     asks.Send(Json{{"type", "response.create"}, {"input", "Hi"}});
@@ -209,7 +213,7 @@ class KindsFixture : protected TableFixture {
     request.method = kind.substr(0, kind.find(' '));
     request.path = kind.substr(kind.find(' ') + 1);
     IsQuery(kind) ? SetQuery(body, &request) : (void)(request.body = body.dump());
-    const HttpResponse answer = router_.Route(request);
+    const HttpResponse answer = service_.router.Route(request);
     return answer.status < 400 ? Outcome() : OfError(Json::parse(answer.body)["error"]);
   }
   Outcome SendSocket(const std::string& type, Json event) {
@@ -262,7 +266,7 @@ class KindsFixture : protected TableFixture {
     }
   }
 
-  Router router_;
+  Service service_;
   TicketBox tickets_;
   std::string response_;
   std::vector<std::string> ignored_;

@@ -36,7 +36,9 @@
 #include "ws/models/model_texts.h"
 #include "ws/openai/conversations.h"
 #include "ws/openai/models.h"
+#include "ws/openai/owners.h"
 #include "ws/openai/responses/responses.h"
+#include "ws/openai/shares.h"
 #include "ws/page/page.h"
 #include "ws/realtime/client_secrets.h"
 #include "ws/realtime/realtime.h"
@@ -377,6 +379,8 @@ void Serving::Publish() {
   RegisterConversationRoutes(service->router, *sessions_);
   AddBackupRoute(service->router, backups_.get());
   if (texts_ == nullptr) AddEngineRoutes(service->router, models_->only().engines());
+  AddOwnerRoutes(service->router, *sessions_);
+  AddShareRoutes(*service, *sessions_);
   const RetryAfter retry_after_ms = [this](const std::string& principal) {
     // An owner out of tokens waits for them, whatever the queue's length.
     const int64_t tokens_ms = sessions_->TokensWaitMs({principal, 0});

@@ -7,9 +7,11 @@
 #include <utility>
 
 #include "base/log.h"
+#include "engine/model/model_facts.h"
 #include "kernels/ranks/process_devices.h"
 #include "kernels/ranks/ranks.h"
 #include "ws/app/app_progress.h"
+#include "ws/config/machine.h"
 
 namespace ringside {
 namespace {
@@ -85,6 +87,20 @@ Status CheckShared(const ServerConfig& config, const ModelSpec& spec) {
       static_cast<double>(spec.layer_weights()) / 1e9));
 }
 
+/// Checks that the weights fit before they are read, as far as their headers tell; a fault of the files is reported by
+/// the load.
+Status CheckWeightsFit(const ServerConfig& config, const Processes& processes, const std::vector<ModelCopy>& copies) {
+  if (config.load_format != LoadFormat::kAuto || processes.count() > 1) return Status::Ok();
+  const Backend& first = *copies.front().ranks.front();
+  const Result<ModelFacts> facts = ReadModelFacts(config.model, first);
+  if (!facts.ok()) return Status::Ok();
+  if (const auto free = first.free_bytes()) {
+    return CheckWeights(facts->weight_bytes / LayoutOf(config).ranks(), static_cast<int64_t>(*free),
+                        "free memory of the device");
+  }
+  return CheckWeights(facts->weight_bytes * std::ssize(copies), MachineMemoryBytes(), "memory of this machine");
+}
+
 Status Load(const ServerConfig& config, Processes& processes, ModelCopy& copy) {
   const std::vector<Backend*> ranks = Pointers(copy.ranks);
   const int stages = LayoutOf(config).stages;
@@ -106,6 +122,7 @@ Status LoadModels(const ServerConfig& config, Processes& processes, std::vector<
   for (size_t i = 0; i < copies->size(); ++i) {
     ASSIGN_OR_RETURN((*copies)[i].ranks, MakeBackends(config, processes, static_cast<int>(i)));
   }
+  RETURN_IF_ERROR(CheckWeightsFit(config, processes, *copies));
   {
     const ProgressReport progress("loading " + config.model);
     std::vector<Status> loaded(copies->size());

@@ -14,6 +14,7 @@
 #include "kernels/explain_kernels.h"
 #include "ws/config/config_help.h"
 #include "ws/config/config_options.h"
+#include "ws/config/profiles.h"
 #include "ws/config/setting_advice.h"
 #include "ws/transport/auth.h"
 
@@ -193,6 +194,30 @@ Result<Source> ReadFile(const std::string& path) {
   return out;
 }
 
+/// The settings of the profile that the sources name, if any. `line` describes them and those that others override.
+Result<Source> ReadProfile(const std::array<const Source*, 3>& sources, std::string* line) {
+  Source out;
+  const ConfigOption* option = FindConfigOption("profile");
+  const auto named = std::ranges::find_if(sources, [&](const Source* source) { return source->contains(option); });
+  if (named == sources.end()) return out;
+  const Given& given = (*named)->at(option);
+  const auto settings = FindProfile(given.values.back());
+  if (!settings.ok()) return InvalidArgument(given.place + ": " + settings.status().message());
+  std::string set, elsewhere;
+  for (const auto& [name, value] : *settings) {
+    const ConfigOption* one = FindConfigOption(name);
+    const bool overridden = std::ranges::any_of(sources, [&](const Source* source) { return source->contains(one); });
+    if (overridden) {
+      elsewhere += fmt::format("{}--{}", elsewhere.empty() ? "; set elsewhere: " : ", ", name);
+    } else {
+      set += fmt::format("{}--{} {}", set.empty() ? " " : ", ", name, value);
+      out[one] = {{std::string(value)}, "profile " + given.values.back() + ": --" + std::string(name)};
+    }
+  }
+  *line = "profile " + given.values.back() + ":" + (set.empty() ? " nothing" : set) + elsewhere;
+  return out;
+}
+
 /// Settings about storage require a store path. `durability`: as given, if it was.
 Status CheckStorage(const ServerConfig& config, std::optional<StoreDurability> durability) {
   const bool stored = !config.store_path.empty();
@@ -296,9 +321,10 @@ Result<ParsedConfig> ParseConfig(const std::vector<std::string>& args,
     ASSIGN_OR_RETURN(from_file, ReadFile(*file));
   }
   const std::array<const Source*, 3> sources = {&command_line.settings, &from_environment.settings, &from_file};
+  ASSIGN_OR_RETURN(const Source from_profile, ReadProfile(sources, &out.profile_line));
   bool durability_given = false;
   for (const ConfigOption& option : ConfigOptions()) {
-    for (const Source* source : sources) {
+    for (const Source* source : {sources[0], sources[1], sources[2], &from_profile}) {
       const auto found = source->find(&option);
       if (found == source->end()) continue;
       durability_given = durability_given || option.name == "durability";

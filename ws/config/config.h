@@ -26,6 +26,7 @@ struct ModelSpec;
 enum class StoreDurability { kToken, kTurn, kNone };
 
 struct ServerConfig {
+  std::string profile;                     // "" = none
   std::string model;                       // model files in any supported format
   std::string models_dir;                  // models to load on demand; "" = `model` only
   int64_t models_max = 1;                  // of these, loaded at once
@@ -102,7 +103,8 @@ struct ServerConfig {
 
 struct ParsedConfig {
   ServerConfig config;
-  std::string print;  // not empty: print this text and exit with 0 (--help, --version, --describe)
+  std::string profile_line;  // for the log: the settings of the profile; "" = no profile
+  std::string print;         // not empty: print this text and exit with 0 (--help, --version, --describe)
 };
 
 /// Parses `args` (without the program's name), `environment`, the config file and the key file.

@@ -7,6 +7,7 @@
 #include "kernels/formats/row_quantization.h"
 #include "ws/config/config_key.h"
 #include "ws/config/config_values.h"
+#include "ws/config/profiles.h"
 
 namespace ringside {
 namespace {
@@ -119,6 +120,12 @@ Status ApplyGpuMemory(ServerConfig& config, const Values& values) {
 std::vector<ConfigOption> ModelSettings() {
   using C = ServerConfig;
   return {
+      {"profile",
+       {},
+       Kind::kValue,
+       ProfileNames(),
+       "settings for a kind of machine; the log lists them, and every setting that is given wins [none]",
+       Text(&C::profile)},
       {"model",
        {"m"},
        Kind::kValue,

@@ -109,6 +109,16 @@ int64_t CacheBytesLeft(const MemoryNeed& need, int64_t memory_bytes) {
   return std::max(left / 4 * 3, kLeast);
 }
 
+Status CheckWeights(int64_t weight_bytes, int64_t free_bytes, std::string_view place) {
+  if (weight_bytes <= free_bytes) return Status::Ok();
+  constexpr double kGiB = 1 << 30;
+  return InvalidArgument(fmt::format(
+      "--model: {:.1f} GiB of weights do not fit into the {:.1f} GiB of {}, caches not counted; choose a smaller model "
+      "or "
+      "one with fewer bits per weight (`ringside models` lists what fits), or share it with --tensor-parallel-size",
+      static_cast<double>(weight_bytes) / kGiB, static_cast<double>(free_bytes) / kGiB, place));
+}
+
 Status CheckMemory(const MemoryNeed& need, int64_t memory_bytes) {
   const double memory_mib = static_cast<double>(memory_bytes) / kMiB;
   if (static_cast<double>(need.host_cache_mb) > memory_mib) {
@@ -120,7 +130,7 @@ Status CheckMemory(const MemoryNeed& need, int64_t memory_bytes) {
     if (all <= memory_bytes / kMiB) return Status::Ok();
     return InvalidArgument(fmt::format(
         "--kv-cache-mb: {} MiB for caches, {} MiB of weights and --host-cache-mb {} are more than the {:.0f} MiB of "
-        "memory that this machine has",
+        "memory that this machine has; lower --kv-cache-mb or --host-cache-mb, or choose a smaller model",
         mib, need.weight_bytes / kMiB, need.host_cache_mb, memory_mib));
   }
   const double slot_mib = static_cast<double>(need.slot_bytes) / kMiB,
@@ -128,7 +138,8 @@ Status CheckMemory(const MemoryNeed& need, int64_t memory_bytes) {
   if (static_cast<double>(need.slots) * slot_mib + static_cast<double>(need.host_cache_mb) + weights_mib > memory_mib) {
     return InvalidArgument(fmt::format(
         "--slots: {} slots of {:.1f} MiB (--memory-len), {:.1f} MiB of weights and --host-cache-mb {} are more than "
-        "the {:.0f} MiB of memory that this machine has",
+        "the {:.0f} MiB of memory that this machine has; lower --memory-len, --slots or --host-cache-mb, or choose a "
+        "smaller model",
         need.slots, slot_mib, weights_mib, need.host_cache_mb, memory_mib));
   }
   return Status::Ok();

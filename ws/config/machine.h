@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/status.h"
 
@@ -43,6 +44,9 @@ struct MemoryNeed {
 };
 /// Default bytes for all caches: three quarters of the memory left by weights and the host cache, at least 64 MiB.
 int64_t CacheBytesLeft(const MemoryNeed& need, int64_t memory_bytes);
+/// Checks a model before it is loaded. `place`: of the memory, as in "memory of this machine".
+/// ERRORS: kInvalidArgument, with the sizes and what to do.
+Status CheckWeights(int64_t weight_bytes, int64_t free_bytes, std::string_view place);
 /// ERRORS: kInvalidArgument if `need` exceeds `memory_bytes`.
 Status CheckMemory(const MemoryNeed& need, int64_t memory_bytes);
 

@@ -7,80 +7,24 @@
 #include <vector>
 
 #include "base/cli/near_name.h"
+#include "base/cli/their_settings.h"
 #include "ws/config/config_options.h"
 
 namespace ringside {
-namespace {
-
-/// A setting of another server.
-struct TheirSetting {
-  std::string_view name;    // without dashes
-  std::string_view server;  // "vLLM's"
-  std::string_view here;    // what to set instead, or what happens without it
-};
-constexpr TheirSetting kTheirSettings[] = {
-    {"c", "llama.cpp's", "--memory-len here"},
-    {"ctx-size", "llama.cpp's", "--memory-len here"},
-    {"ngl", "llama.cpp's", "--device cuda here: all layers run there"},
-    {"gpu-layers", "llama.cpp's", "--device cuda here: all layers run there"},
-    {"n-gpu-layers", "llama.cpp's", "--device cuda here: all layers run there"},
-    {"t", "llama.cpp's", "--threads here"},
-    {"np", "llama.cpp's", "--slots here"},
-    {"b", "llama.cpp's", "--step-tokens here"},
-    {"batch-size", "llama.cpp's", "--step-tokens here"},
-    {"ub", "llama.cpp's", "--prefill-chunk here"},
-    {"ubatch-size", "llama.cpp's", "--prefill-chunk here"},
-    {"ctk", "llama.cpp's", "--kv-cache-dtype here"},
-    {"cache-type-k", "llama.cpp's", "--kv-cache-dtype here"},
-    {"cache-type-v", "llama.cpp's", "--kv-cache-dtype here"},
-    {"n", "llama.cpp's", "--max-output-tokens here"},
-    {"n-predict", "llama.cpp's", "--max-output-tokens here"},
-    {"temp", "llama.cpp's", "--temperature here"},
-    {"slot-save-path", "llama.cpp's", "--store-path here"},
-    {"cont-batching", "llama.cpp's", "always on here"},
-    {"fa", "llama.cpp's", "always on here"},
-    {"flash-attn", "llama.cpp's", "always on here"},
-    {"jinja", "llama.cpp's", "always on here"},
-    {"chat-template-file", "llama.cpp's", "--chat-template here"},
-    {"max-model-len", "vLLM's", "--memory-len here"},
-    {"max-num-batched-tokens", "vLLM's", "--step-tokens here"},
-    {"enable-prefix-caching", "vLLM's", "always on here"},
-    {"enable-chunked-prefill", "vLLM's", "always on here"},
-    {"enable-auto-tool-choice", "vLLM's", "always on here"},
-    {"tool-call-parser", "vLLM's", "found from the model's template here"},
-    {"reasoning-parser", "vLLM's", "found from the model's template here"},
-    {"enable-lora", "vLLM's", "--lora here"},
-    {"swap-space", "vLLM's", "--host-cache-mb here"},
-    {"model-path", "SGLang's", "--model here"},
-    {"mem-fraction-static", "SGLang's", "--gpu-memory-utilization here"},
-    {"context-length", "SGLang's", "--memory-len here"},
-    {"max-running-requests", "SGLang's", "--slots here"},
-    {"chunked-prefill-size", "SGLang's", "--prefill-chunk here"},
-    {"cache-max-entry-count", "LMDeploy's", "--gpu-memory-utilization here"},
-    {"num-ctx", "Ollama's", "--memory-len here"},
-    {"num-gpu", "Ollama's", "--device cuda here: all layers run there"},
-    {"num-parallel", "Ollama's", "--slots here"},
-    {"keep-alive", "Ollama's", "not needed here: a model stays loaded"},
-};
-
-constexpr size_t kLongestShortFlag = 3;  // llama.cpp's -ngl
-
-}  // namespace
 
 std::string SettingAdvice(std::string_view given) {
   std::string name(given);
   std::replace(name.begin(), name.end(), '_', '-');
-  const std::string_view dashes = name.size() <= kLongestShortFlag ? "-" : "--";
-  for (const TheirSetting& theirs : kTheirSettings) {
-    if (theirs.name == name) return fmt::format("; {} {}{} is {}", theirs.server, dashes, name, theirs.here);
-  }
+  const TheirSetting* theirs = FindTheirSetting(name);
+  if (theirs != nullptr && theirs->name == name) return "; " + theirs->Describe();
   std::vector<std::string_view> names;
   for (const ConfigOption& option : ConfigOptions()) {
     names.push_back(option.name);
     names.insert(names.end(), option.aliases.begin(), option.aliases.end());
   }
   const std::string_view near = NearName(name, names);
-  return near.empty() ? "" : fmt::format("; did you mean --{}?", near);
+  if (!near.empty()) return fmt::format("; did you mean --{}?", near);
+  return theirs != nullptr ? "; " + theirs->Describe() : "";
 }
 
 }  // namespace ringside

@@ -6,6 +6,7 @@
 #include "ws/fields/common_fields.h"
 #include "ws/fields/ignored_report.h"
 #include "ws/json/json_writer.h"
+#include "ws/openai/conversation_search.h"
 #include "ws/openai/responses/responses_paging.h"
 
 namespace ringside {
@@ -202,7 +203,7 @@ HttpResponse Export(SessionTable& table, const HttpRequest& request, const std::
 Result<std::string> Verify(SessionTable& table, const HttpRequest& request, const std::string& id,
                            IgnoredFields* ignored) {
   RETURN_IF_ERROR(ReadConversation(VerifyTable(), "", table, request, ignored).status());
-  ASSIGN_OR_RETURN(const SessionVerdict verdict, table.VerifySession(CallerOf(request), id));
+  ASSIGN_OR_RETURN(const SessionVerdict verdict, table.VerifySession(id));
   JsonWriter json;
   json.BeginObject().Field("id", id).Field("object", "conversation.verdict").Field("ok", verdict.ok);
   json.Field("records", verdict.records).TextOrNull("message", verdict.message);
@@ -246,12 +247,13 @@ void RegisterConversationRoutes(Router& router, SessionTable& table) {
     return Answered(table, r, [&](IgnoredFields* ignored) { return Create(table, r, ignored); });
   });
   router.Add("GET", all, [&table](const HttpRequest& r, const Ids&) { return List(table, r); });
-  // Added before the pattern that would match "import" as an id.
+  // Added before the pattern that would match "import" and "search" as ids.
   router.AllowBody(all + "/import", kMaxImportBytes);
   router.Add(
       "POST", all + "/import",
       [&table](const HttpRequest& r, const Ids&) { return Answer(table.ImportSession(CallerOf(r), r.body)); },
       Scopes::Admin());
+  AddSearchRoute(router, table);
   router.Add("GET", one,
              [&table](const HttpRequest& r, const Ids& ids) { return Answer(table.GetSession(CallerOf(r), ids[0])); });
   router.Add("POST", one, [&table](const HttpRequest& r, const Ids& ids) {
@@ -293,6 +295,7 @@ void RegisterConversationRoutes(Router& router, SessionTable& table) {
 std::vector<RequestKind> ConversationRequestKinds() {
   return {{"GET /v1/conversations", PagingFields()},
           {"POST /v1/conversations", CreateTable().Describe()},
+          SearchRequestKind(),
           {"POST /v1/conversations/{id}", UpdateTable().Describe()},
           {"POST /v1/conversations/{id}/verify", VerifyTable().Describe()},
           {"GET /v1/conversations/{id}/items", PagingFields()},

@@ -26,6 +26,12 @@ std::string ContentType(std::string_view name) {
   return "application/octet-stream";
 }
 
+/// The documents "index.html" and "shared.html" have short addresses.
+std::string PathOf(std::string_view name) {
+  if (name == "index.html") return "/";
+  return name == "shared.html" ? "/shared" : "/page/" + std::string(name);
+}
+
 HttpResponse Answer(const PageFile& file) {
   HttpResponse response;
   response.content_type = ContentType(file.name);
@@ -33,6 +39,7 @@ HttpResponse Answer(const PageFile& file) {
                       {"Referrer-Policy", "no-referrer"},
                       {"Cross-Origin-Opener-Policy", "same-origin"},
                       {"Cross-Origin-Resource-Policy", "same-origin"}};
+  if (file.name == "shared.html") response.headers.emplace_back("X-Robots-Tag", "noindex, nofollow");
   return response;
 }
 
@@ -62,7 +69,7 @@ HttpResponse FromFolder(const PageFile& file, const std::string& folder) {
 
 void AddPageRoutes(Service& service, const std::string& folder) {
   for (const PageFile& file : PageFiles()) {
-    const std::string path = file.name == "index.html" ? "/" : "/page/" + std::string(file.name);
+    const std::string path = PathOf(file.name);
     service.open_paths.insert(path);
     if (folder.empty()) {
       service.router.AnswerAtOnce(path);

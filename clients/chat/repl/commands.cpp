@@ -28,6 +28,12 @@ constexpr CommandEntry kCommands[] = {
     {"/fork", Name::kFork, "", "continue in a copy; this conversation stays unchanged"},
     {"/new", Name::kNew, "", "start a new conversation"},
     {"/system", Name::kSystem, " TEXT", "start a new conversation with this system message"},
+    {"/model", Name::kModel, " [NAME]", "list the server's models; start a new conversation with one (name or number)"},
+    {"/preset", Name::kPreset, " [NAME]",
+     "list or apply a preset: system message, settings, model; save NAME, delete NAME"},
+    {"/read", Name::kRead, " [FILE]",
+     "attach a text file to the next message; alone: list the attached files; -: drop them"},
+    {"/copy", Name::kCopy, "", "copy the last answer to the clipboard"},
     {"/set", Name::kSet, " NAME VALUE", "change a sampling setting; alone: show all; VALUE default: the server's"},
     {"/think", Name::kThink, " on|off|low|high|show|hide",
      "reasoning and its effort (also minimal, medium, xhigh, max, default), and whether it is shown"},
@@ -56,13 +62,14 @@ constexpr std::string_view kKeysHelp =
 /// Commands of other chat programs, with their equivalents here.
 constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {
     {"/show", "/set shows the settings, /system the system message, /stats the cost of the last answer."},
-    {"/load", "/resume ID switches to a conversation; another model needs another server (ringside-server --model)."},
+    {"/load", "/resume ID switches to a conversation; /model NAME starts one with another model of the server."},
     {"/clear", "/new starts a new conversation and keeps this one; Ctrl-L clears the screen."},
     {"/reset", "/new starts a new conversation and keeps this one."},
     {"/list", "/sessions lists the conversations."},
     {"/retry", "/regen regenerates the last answer."},
-    {"/read", "Pipe a file in front of a question: ringside chat \"Explain this.\" < FILE."},
-    {"/copy", "/save FILE.md writes the conversation to a file."},
+    {"/models", "/model lists the server's models."},
+    {"/file", "/read FILE attaches a text file to the next message."},
+    {"/image", "This server reads text only; /read FILE attaches a text file."},
 };
 
 std::string_view Trim(std::string_view text) {

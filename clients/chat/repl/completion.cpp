@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "clients/chat/repl/commands.h"
+#include "clients/chat/repl/presets.h"
 #include "clients/chat/settings.h"
 
 namespace ringside::client {
@@ -56,13 +57,22 @@ Words CompleteSetting(std::string_view begun) {
   return values;
 }
 
+Words CompletePreset(std::string_view begun) {
+  Words names = {"save ", "delete "};
+  for (const auto& [name, preset] : LoadPresets()) names.push_back(name);
+  return StartingWith(begun, names);
+}
+
 Words CompleteArgument(Command::Name command, std::string_view begun, const Words& conversations) {
   switch (command) {
     case Command::Name::kSet:
       return CompleteSetting(begun);
     case Command::Name::kSave:
     case Command::Name::kExport:
+    case Command::Name::kRead:
       return CompletePath(begun);
+    case Command::Name::kPreset:
+      return CompletePreset(begun);
     case Command::Name::kStats:
     case Command::Name::kHistory:
       return StartingWith(begun, {"on", "off"});

@@ -10,6 +10,7 @@
 #include "clients/chat/chat_options.h"
 #include "clients/chat/conversation_watch.h"
 #include "clients/chat/repl/answer_view.h"
+#include "clients/chat/repl/attached_file.h"
 #include "clients/chat/repl/commands.h"
 #include "clients/chat/repl/multi_line.h"
 #include "clients/terminal/history.h"
@@ -57,7 +58,8 @@ class Repl {
   bool Attach(const std::string& name);
   bool EnsureConversation(const std::string& first_message);
   void ShowLastMessages();
-  void ShowMessages(const std::vector<InputMessage>& items, size_t first);
+  /// `other`: who sent the messages, for their labels; "" = this user.
+  void ShowMessages(const std::vector<InputMessage>& items, size_t first, const std::string& other = "");
   /// Shows messages that others added or removed since the last look at the conversation.
   void CatchUp();
   void CatchUpIfChanged();
@@ -78,6 +80,8 @@ class Repl {
   void Rewind(const std::string& argument);
   bool TakeBack(size_t exchanges);
   void SetSystem(const std::string& text);
+  void SetModel(const std::string& argument);
+  void UsePreset(const std::string& argument);
   void SetSetting(const std::string& argument);
   void SetStats(const std::string& argument);
   void SetThinking(const std::string& argument);
@@ -102,9 +106,15 @@ class Repl {
   std::string plain_input_;
   bool leaving_ = false;
 
-  std::string conversation_;           // "" = created with the first message
-  std::optional<std::string> system_;  // sent with the first message
-  Settings settings_;
+  struct NextTurn {
+    std::optional<std::string> system;  // sent with the first message
+    Settings settings;
+    std::string model;                // "" = the server's default, or the conversation's
+    std::vector<AttachedFile> files;  // sent with the next message
+  };
+
+  std::string conversation_;  // "" = created with the first message
+  NextTurn next_;
   bool stats_;
   std::optional<TurnReport> last_report_;
   std::vector<std::string> listed_;  // ids behind the last shown numbers

@@ -1,7 +1,9 @@
 // Sends questions and shows answers.
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "clients/chat/repl/repl.h"
+#include "clients/wire/json_fields.h"
 
 namespace ringside::client {
 namespace {
@@ -31,15 +33,16 @@ void Repl::Ask(const std::string& text) {
   if (!EnsureConversation(text)) return;
   TurnRequest turn;
   turn.conversation = conversation_;
-  turn.input = {{"user", text}};
-  turn.instructions = system_;
+  turn.input = {{"user", WithFiles(text, next_.files)}};
+  turn.instructions = next_.system;
   RunTurn(std::move(turn));
 }
 
 void Repl::RunTurn(TurnRequest turn, bool continues_answer) {
   added_ = turn.input.size();
   continues_answer_ = continues_answer;
-  turn.fields = settings_.Fields();
+  turn.fields = next_.settings.Fields();
+  if (!next_.model.empty()) turn.fields.emplace_back("model", Dump(next_.model));
   turn.request_id = MakeRequestId();
   answer_.Begin();
   cancelling_ = false;
@@ -85,7 +88,8 @@ void Repl::Interrupt() {
 bool Repl::OnLinkEvent(const LinkEvent& event) {
   switch (event.kind) {
     case LinkEvent::Kind::kStarted:
-      system_.reset();  // it is part of the conversation now
+      next_.system.reset();  // it is part of the conversation now
+      if (added_ > 0) next_.files.clear();
       break;
     case LinkEvent::Kind::kReasoning:
       answer_.AddReasoning(event.text);

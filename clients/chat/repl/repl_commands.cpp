@@ -2,6 +2,7 @@
 #include <charconv>
 #include <utility>
 
+#include "clients/chat/repl/clipboard.h"
 #include "clients/chat/repl/own_editor.h"
 #include "clients/chat/repl/repl.h"
 #include "clients/chat/repl/transcript.h"
@@ -40,6 +41,15 @@ void Repl::Execute(const Command& command) {
       return StartNew(std::nullopt);
     case Name::kSystem:
       return SetSystem(command.text);
+    case Name::kModel:
+      return SetModel(command.text);
+    case Name::kPreset:
+      return UsePreset(command.text);
+    case Name::kRead:
+      return screen_.Notice(AttachFile(client_.http(), command.text, &next_.files));
+    case Name::kCopy:
+      if (const auto items = Items()) screen_.Notice(CopyAnswer(*items, terminal_, escapes_));
+      return;
     case Name::kSet:
       return SetSetting(command.text);
     case Name::kThink:
@@ -123,8 +133,8 @@ void Repl::SetSystem(const std::string& text) {
     const Outcome<ConversationSummary> now =
         conversation_.empty() ? Failure{} : GetConversation(client_.http(), conversation_);
     if (now && now->instructions) screen_.Notice("System message of this conversation: " + *now->instructions);
-    return screen_.Notice(system_ ? "System message of the next conversation: " + *system_
-                                  : "/system TEXT starts a new conversation with this system message.");
+    return screen_.Notice(next_.system ? "System message of the next conversation: " + *next_.system
+                                       : "/system TEXT starts a new conversation with this system message.");
   }
   StartNew(text);
   screen_.Notice("The system message is fixed once the first message is sent.");
@@ -133,7 +143,7 @@ void Repl::SetSystem(const std::string& text) {
 void Repl::SetSetting(const std::string& argument) {
   if (argument.empty()) {
     const Outcome<ServedModel> model = GetModel(client_.http());
-    return screen_.Line(settings_.Describe(model ? model->defaults : std::map<std::string, std::string>()));
+    return screen_.Line(next_.settings.Describe(model ? model->defaults : std::map<std::string, std::string>()));
   }
   const size_t blank = argument.find_first_of(" \t=");
   const std::string name = argument.substr(0, blank);
@@ -145,7 +155,7 @@ void Repl::SetSetting(const std::string& argument) {
   if (name == "system") {
     return screen_.Notice("The system message is not a setting: /system TEXT starts a new conversation with it.");
   }
-  const Outcome<Done> set = settings_.Set(name, value);
+  const Outcome<Done> set = next_.settings.Set(name, value);
   if (!set) return screen_.Notice(set.failure().message);
   screen_.Notice(name + " = " + value);
 }
@@ -160,7 +170,12 @@ void Repl::SetThinking(const std::string& argument) {
     answer_.set_shows_reasoning(argument == "show");
     return screen_.Notice(answer_.shows_reasoning() ? "Reasoning is shown." : "Reasoning is hidden.");
   }
-  if (argument.empty()) return screen_.Notice("/think on, off, low, medium or high; /think show or hide.");
+  if (argument.empty()) {
+    const std::map<std::string, std::string> given = next_.settings.Given();
+    const auto think = given.find("think");
+    return screen_.Notice("Reasoning: " + (think != given.end() ? think->second : "the server's default") +
+                          ". /think on, off, low, medium or high; /think show or hide.");
+  }
   SetSetting("think " + argument);
 }
 

@@ -1,4 +1,5 @@
 // The current conversation: creating, finding, leaving it, and following other users in it.
+#include <algorithm>
 #include <utility>
 
 #include "clients/chat/remembered.h"
@@ -12,6 +13,19 @@ namespace {
 
 constexpr size_t kListed = 20;
 constexpr size_t kShownMessages = 4;
+constexpr size_t kShownLines = 40;  // of a message that is shown again
+
+/// The first lines of a message, which may contain files.
+std::string Shortened(const std::string& text) {
+  size_t end = 0, lines = 0;
+  while (end != std::string::npos && lines < kShownLines) {
+    end = text.find('\n', end == 0 ? 0 : end + 1);
+    ++lines;
+  }
+  if (end == std::string::npos) return text;
+  const auto left = std::count(text.begin() + static_cast<std::ptrdiff_t>(end), text.end(), '\n');
+  return text.substr(0, end) + "\n… (" + std::to_string(left) + " more lines)";
+}
 
 }  // namespace
 
@@ -58,7 +72,8 @@ bool Repl::Attach(const std::string& name) {
     return false;
   }
   conversation_ = id;
-  system_.reset();
+  next_.system.reset();
+  next_.model.clear();
   last_report_.reset();
   RememberLastConversation(server_.url, conversation_);
   ShowLastMessages();
@@ -76,13 +91,18 @@ void Repl::ShowLastMessages() {
   }
 }
 
-void Repl::ShowMessages(const std::vector<InputMessage>& items, size_t first) {
+void Repl::ShowMessages(const std::vector<InputMessage>& items, size_t first, const std::string& other) {
+  const std::string who = other.empty() ? "" : "[" + other + "] ";
   for (size_t i = first; i < items.size(); ++i) {
     const InputMessage& message = items[i];
-    screen_.Notice((message.role == "user"        ? ">>> "
-                    : message.role == "assistant" ? ""
-                                                  : message.role + ": ") +
-                   message.text);
+    if (message.role != "assistant") {
+      screen_.Said(who + (message.role == "user" ? ">>> " : message.role + ": "), Shortened(message.text));
+      continue;
+    }
+    if (!other.empty()) screen_.Notice("[answer to " + other + "]");
+    answer_.Begin();
+    answer_.AddText(message.text);
+    answer_.End();
   }
 }
 
@@ -90,8 +110,7 @@ void Repl::CatchUp() {
   const std::optional<std::vector<InputMessage>> items = Items();
   if (!items) return;
   if (seen_ && items->size() > *seen_) {
-    screen_.Notice("[meanwhile, from another client:]");
-    ShowMessages(*items, *seen_);
+    ShowMessages(*items, *seen_, "another client");
   } else if (seen_ && items->size() < *seen_) {
     screen_.Notice("[meanwhile another client removed messages: " + std::to_string(items->size()) + " are left]");
   }
@@ -143,7 +162,7 @@ void Repl::Fork() {
 void Repl::StartNew(std::optional<std::string> system) {
   const std::string before = std::exchange(conversation_, "");
   seen_.reset();
-  system_ = std::move(system);
+  next_.system = std::move(system);
   last_report_.reset();
   screen_.Notice("A new conversation" + (before.empty() ? "." : "; /resume " + before + " goes back."));
 }

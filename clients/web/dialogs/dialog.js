@@ -25,9 +25,9 @@ export function show(title, content, { className = "", actions = [] } = {}) {
   });
 }
 
-// Resolves to the text, or null.
-export async function askText(title, label, value) {
-  const input = el("input", { type: "text", id: "ask", maxlength: "120", autocomplete: "off", autofocus: true });
+// Resolves to the text, or null. `known`: texts to choose from.
+export async function askText(title, label, value, known = []) {
+  const input = el("input", { type: "text", id: "ask", maxlength: "120", autocomplete: "off", autofocus: true, list: known.length ? "ask-known" : null });
   input.value = value;
   input.addEventListener("keydown", (event) => {
     if (event.key === "Enter") {
@@ -35,7 +35,7 @@ export async function askText(title, label, value) {
       input.closest("dialog").close("yes");
     }
   });
-  const done = show(title, el("div", { class: "field" }, el("label", { for: "ask" }, label), input), {
+  const done = show(title, el("div", { class: "field" }, el("label", { for: "ask" }, label), input, known.length ? el("datalist", { id: "ask-known" }, ...known.map((text) => el("option", { value: text }))) : null), {
     className: "small", actions: [{ label: t("Cancel"), value: "" }, { label: t("Save"), value: "yes", kind: "primary" }],
   });
   input.select();

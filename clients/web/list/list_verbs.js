@@ -1,12 +1,15 @@
-// Actions on an entry of the list: rename, pin, archive, delete, export and import.
+// Actions on an entry of the list: rename, pin, move, share, archive, delete, export and import.
 import * as api from "../api.js";
 import { titleOf } from "../format.js";
 import { askText } from "../dialogs/dialog.js";
+import { openShare } from "../dialogs/share.js";
 import { t } from "../strings.js";
 import { saveJson, saveMarkdown, saveSealed } from "./export.js";
 import { importFile } from "./import.js";
 import { removal } from "./removal.js";
 import { titleByModel } from "./titles.js";
+
+const LONGEST_FOLDER = 60;
 
 // `onFailure(error)`, `go(id)`, `onRenamed(conversation)`, `isOpen(id)`.
 export function listVerbs(sidebar, act) {
@@ -49,10 +52,26 @@ export function listVerbs(sidebar, act) {
     }
   }
 
+  async function move(entry) {
+    const folder = await askText(t("Move to a folder"), t("Folder; empty: none"), entry.folder, sidebar.folders());
+    if (folder !== null) await change(entry, { folder: folder.slice(0, LONGEST_FOLDER) });
+  }
+
+  // The mark in the list follows the number of links.
+  function share(entry) {
+    return openShare(entry, (links) => {
+      const marked = links > 0;
+      if (marked === entry.shared) return;
+      entry.shared = marked;
+      change(entry, { shared: marked ? "1" : "" }).catch(onFailure);
+    });
+  }
+
   const removed = removal(sidebar, act);
   return {
     rename: guarded(rename), nameByModel, remove: removed.remove, finishRemovals: removed.finishOld,
     pin: guarded((entry) => change(entry, { pinned: entry.pinned ? "" : "1" })),
+    move: guarded(move), share: guarded(share),
     archive: guarded((entry) => change(entry, { archived: entry.archived ? "" : "1" })),
     saveSealed: guarded(saveSealed), saveMarkdown: guarded(saveMarkdown), saveJson: guarded(saveJson),
     importFile: guarded((file) => importFile(file, { sidebar, go })),

@@ -4,6 +4,7 @@ import { laterUsed, rootOf } from "./branches.js";
 import { byId, el } from "../dom.js";
 import { count, period } from "../format.js";
 import { icon } from "../icons.js";
+import { load, save } from "../store.js";
 import { TextSearch } from "./text_search.js";
 import { t } from "../strings.js";
 
@@ -21,9 +22,9 @@ export class Sidebar {
   #removed = new Set();
   #learned = null;
   #menu = null;
-  #archiveOpen = false;
+  #open = new Set(load("open", [])); // keys of the sections that are unfolded
   #texts = new TextSearch();
-  #found = []; // {entry, snippet}: matches in messages
+  #found = []; // {id, excerpt}: matches in messages
   #searching = false;
   #searchTimer = 0;
 
@@ -91,7 +92,7 @@ export class Sidebar {
     this.render();
   }
 
-  // Records an object received elsewhere; redraws only if it was unknown.
+  // Records an object received elsewhere; redraws only if it was unknown, or has another place or name.
   learn(conversation) {
     if (conversation === this.#learned) return;
     this.#learned = conversation;
@@ -99,7 +100,8 @@ export class Sidebar {
     conversation.order = known?.order ?? ++this.#newest;
     conversation.heard = ++this.#heard;
     this.conversations.set(conversation.id, conversation);
-    if (!known) this.render();
+    // Another window may have renamed or moved it.
+    if (!known || JSON.stringify(known.metadata) !== JSON.stringify(conversation.metadata)) this.render();
   }
 
   // Adds or updates a conversation.
@@ -146,7 +148,8 @@ export class Sidebar {
       Object.assign(entry, {
         id: latest.id, order: latest.order, updated: latest.ringside.updated_at, running: entry.members.some((one) => one.ringside.active_response_id),
         damaged: entry.members.some((one) => one.ringside.damaged), title: first.metadata.title || latest.metadata.title || t("Untitled"),
-        pinned: first.metadata.pinned === "1", archived: first.metadata.archived === "1",
+        pinned: first.metadata.pinned === "1", archived: first.metadata.archived === "1", shared: first.metadata.shared === "1",
+        folder: first.metadata.folder ?? "",
       });
     }
     return [...entries.values()].sort((a, b) => b.updated - a.updated || b.order - a.order);
@@ -164,13 +167,15 @@ export class Sidebar {
     const entries = found.filter(({ archived }) => !archived);
     const archived = found.filter((entry) => entry.archived);
     const groups = [];
-    for (const entry of [...entries.filter(({ pinned }) => pinned), ...entries.filter(({ pinned }) => !pinned)]) {
+    const loose = entries.filter(({ folder, pinned }) => !folder || pinned);
+    for (const entry of [...loose.filter(({ pinned }) => pinned), ...loose.filter(({ pinned }) => !pinned)]) {
       const name = entry.pinned ? t("Pinned") : period(entry.updated);
       if (name !== groups.at(-1)?.name) groups.push({ name, rows: [] });
       groups.at(-1).rows.push(this.#row(entry));
     }
     this.list.replaceChildren(...groups.map(({ name, rows }, i) =>
       el("section", { "aria-labelledby": `period-${i}` }, el("h2", { id: `period-${i}` }, name), el("ul", {}, ...rows))));
+    this.list.prepend(...this.#folders(entries.filter(({ folder, pinned }) => folder && !pinned)));
     if (archived.length) this.list.append(this.#archive(archived));
     if (this.#query) this.list.append(...this.#matches(found));
     if (!found.length && !this.#found.length && !this.#searching && this.loaded) {
@@ -187,7 +192,7 @@ export class Sidebar {
     this.#searching = this.#query.length >= SHORTEST_QUERY;
     if (!this.#searching) return;
     this.#searchTimer = setTimeout(async () => {
-      const finished = await this.#texts.run(this.entries(), this.#query, (match) => {
+      const finished = await this.#texts.run(this.#query, (match) => {
         this.#found.push(match);
         this.render();
       });
@@ -199,21 +204,47 @@ export class Sidebar {
 
   // The conversations whose messages match, without those whose titles do.
   #matches(titled) {
-    const shown = new Set(titled.map(({ id }) => id));
-    const rows = this.#found.filter(({ entry }) => !shown.has(entry.id)).map(({ entry, snippet }) => {
-      const row = this.#row(entry);
-      row.querySelector("a").append(el("span", { class: "snippet" }, snippet.before, el("mark", {}, snippet.match), snippet.after));
-      return row;
-    });
+    const shown = new Set(titled.map(({ root }) => root));
+    const entries = new Map(this.entries().map((entry) => [entry.root, entry]));
+    const rows = [];
+    for (const { id, excerpt } of this.#found) {
+      const found = this.conversations.get(id);
+      const entry = found && entries.get(rootOf(found));
+      // All versions of a conversation are one entry.
+      if (!entry || shown.has(entry.root)) continue;
+      shown.add(entry.root);
+      const row = this.#row({ ...entry, id });
+      row.querySelector("a").append(el("span", { class: "snippet" }, excerpt.before, el("mark", {}, excerpt.match), excerpt.after));
+      rows.push(row);
+    }
     if (!rows.length) return this.#searching ? [el("p", { class: "none", role: "status" }, t("Searching the messages …"))] : [];
     return [el("section", { "aria-labelledby": "in-messages" }, el("h2", { id: "in-messages" }, t("In messages")), el("ul", { class: "matches" }, ...rows))];
   }
 
-  // Open while a search looks into it.
+  // The names of all folders, sorted.
+  folders() {
+    return [...new Set(this.entries().map(({ folder }) => folder).filter(Boolean))].sort((a, b) => a.localeCompare(b));
+  }
+
+  #folders(entries) {
+    const names = [...new Set(entries.map(({ folder }) => folder))].sort((a, b) => a.localeCompare(b));
+    return names.map((name) => this.#fold("folder", name, entries.filter(({ folder }) => folder === name), `folder.${name}`));
+  }
+
   #archive(entries) {
-    const details = el("details", { class: "archive", open: this.#archiveOpen || this.#query !== "" },
-      el("summary", {}, icon("archive", 15), t("Archived"), el("span", {}, count(entries.length))), el("ul", {}, ...entries.map((entry) => this.#row(entry))));
-    details.addEventListener("toggle", () => { if (!this.#query) this.#archiveOpen = details.open; });
+    return this.#fold("archive", t("Archived"), entries, "archive");
+  }
+
+  // A section that folds. Open while a search looks into it.
+  #fold(kind, name, entries, key) {
+    const details = el("details", { class: `fold ${kind}`, open: this.#open.has(key) || this.#query !== "" },
+      el("summary", {}, icon(kind, 15), el("bdi", {}, name), el("span", {}, count(entries.length))), el("ul", {}, ...entries.map((entry) => this.#row(entry))));
+    details.addEventListener("toggle", () => {
+      if (this.#query) return;
+      if (details.open) this.#open.add(key);
+      else this.#open.delete(key);
+      save("open", [...this.#open]);
+    });
     return details;
   }
 
@@ -226,6 +257,7 @@ export class Sidebar {
     return el("li", { class: current ? "entry current" : "entry", "data-id": entry.id },
       el("a", { href: `#/${encodeURIComponent(entry.id)}`, "aria-current": current && "page" },
         entry.running ? el("span", { class: "running", role: "img", "aria-label": t("being answered") }) : null,
+        entry.shared ? el("span", { class: "shared-mark", role: "img", "aria-label": t("shared") }, icon("share", 14)) : null,
         entry.damaged ? el("span", { class: "broken", role: "img", "aria-label": t("damaged") }, icon("warn", 15)) : null,
         el("span", { class: "title" }, el("bdi", {}, entry.title))), more);
   }
@@ -235,6 +267,7 @@ export class Sidebar {
     const item = (name, label, run, kind) => el("button", { type: "button", role: "menuitem", class: kind, onclick: () => { this.#closeMenu(true); run(entry); } }, icon(name, 16), label);
     const menu = el("div", { class: "menu", role: "menu", "aria-label": entry.title }, item("edit", t("Rename"), this.act.rename),
       item("pin", entry.pinned ? t("Unpin") : t("Pin"), this.act.pin), item("archive", entry.archived ? t("Take out of the archive") : t("Archive"), this.act.archive),
+      item("folder", t("Move to a folder"), this.act.move), item("share", t("Share"), this.act.share),
       item("file", t("Save as Markdown"), this.act.saveMarkdown), item("file", t("Save as JSON"), this.act.saveJson), item("save", t("Export for Ringside"), this.act.saveSealed), item("trash", t("Delete"), this.act.remove, "danger"));
     menu.addEventListener("keydown", (event) => {
       if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;

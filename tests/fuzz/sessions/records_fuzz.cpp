@@ -4,6 +4,7 @@
 #include "session/journal/journal_format.h"
 #include "session/journal/journal_keys.h"
 #include "session/records.h"
+#include "session/share.h"
 #include "session/table/portable_session.h"
 #include "tests/fuzz/fuzz_target.h"
 
@@ -45,6 +46,8 @@ void DecodeAsRecord(size_t kind, std::string_view bytes) {
       return RoundTrip(bytes, DecodeName, [](const std::string& value) { return EncodeForgotten(value).payload; });
     case 9:
       return RoundTrip(bytes, DecodeInterrupted, kPayload);
+    case 10:
+      return RoundTrip(bytes, DecodeShared, [](const Share& value) { return EncodeShared(value).payload; });
     default:
       return RoundTrip(bytes, DecodeSummary, [](const SessionSummary& value) { return Encode(value); });
   }
@@ -114,16 +117,17 @@ std::vector<std::string> Seeds() {
                                   Encode(AttachedRecord{3}).payload,
                                   EncodeForgotten("resp_1").payload,
                                   Encode(InterruptedRecord{Unavailable("rank 1 is lost")}).payload,
+                                  EncodeShared({"share_1", DigestShareSecret("x"), 1, 2}).payload,
                                   Encode(SessionSummary{"me", 1, 2})};
   std::vector<std::string> seeds;
   for (const std::string& payload : payloads) seeds.push_back(static_cast<char>(seeds.size()) + payload);
   namespace format = journal_format;
   const SealKey key(std::string(32, 'o'));  // another server's
   for (const std::string& stored :
-       {format::EncodeHead("key", {{1, {2, 3}}, 4}), format::EncodeSummary("key", payloads[10]),
+       {format::EncodeHead("key", {{1, {2, 3}}, 4}), format::EncodeSummary("key", payloads[11]),
         format::EncodeRecord({3, payloads[2]}, {1, 2}), format::RecordKey("conv_1", 7), format::SummaryKey("conv_1"),
         EncodePortable(key, created, timeline)}) {
-    seeds.push_back('\x0b' + stored);
+    seeds.push_back('\x0c' + stored);
   }
   return seeds;
 }
@@ -134,6 +138,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace ringside;
   if (size == 0) return 0;
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
-  data[0] < 11 ? DecodeAsRecord(data[0], bytes) : DecodeAsStored(bytes);
+  data[0] < 12 ? DecodeAsRecord(data[0], bytes) : DecodeAsStored(bytes);
   return 0;
 }

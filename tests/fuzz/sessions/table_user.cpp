@@ -243,7 +243,7 @@ void TableUser::Ask(Choices& choices) {
     case 3:
       return Note(table_->ListSessions(me, conversation, 1 + static_cast<int64_t>(choices.Below(3))).status());
     case 4: {
-      const Result<SessionVerdict> verdict = table_->VerifySession(me, conversation);
+      const Result<SessionVerdict> verdict = table_->VerifySession(conversation);
       Note(verdict.status());
       return Require(!verdict.ok() || verdict->ok || may_be_damaged_, "what was taken in is sound");
     }

@@ -1,10 +1,13 @@
 // The terminal client's parsers: server events and answers, event streams, recorded conversations, evaluation samples,
-// text for the screen, keys, a URL. Input: lengths of the pieces of the rest, then the bytes.
+// attached files, presets, models, owners, text for the screen, keys, a URL. Input: lengths of the pieces of the rest,
+// then the bytes.
 #include <algorithm>
 
 #include "clients/bench/dataset.h"
 #include "clients/bench/protocol.h"
 #include "clients/bench/sse_reader.h"
+#include "clients/chat/repl/attached_file.h"
+#include "clients/chat/repl/presets.h"
 #include "clients/eval/samples.h"
 #include "clients/terminal/key_decoder.h"
 #include "clients/terminal/line_layout.h"
@@ -12,6 +15,8 @@
 #include "clients/terminal/sanitiser.h"
 #include "clients/terminal/text_flow.h"
 #include "clients/terminal/text_width.h"
+#include "clients/wire/models.h"
+#include "clients/wire/owners.h"
 #include "clients/wire/server_event.h"
 #include "clients/wire/server_url.h"
 #include "tests/fuzz/fuzz_target.h"
@@ -89,6 +94,9 @@ std::vector<std::string> Seeds() {
       R"({"choices":[{"index":0,"text":"a b","logprobs":{"tokens":["a"," b"],"token_logprobs":[null,-0.5],"top_logprobs":[null,{" b":-0.5}],"text_offset":[0,1]}}]})",
       "{\"text\":\"a b\"}\n{\"question\":\"a\",\"choices\":[\"b\",\"c\"],\"answer\":1}\n",
       "# A *b* **c _d_** `e` [f](g)\n- h\n  1. i\n> j\n```k\nl\n```\n~~m~~ \\* ![n](o)",
+      R"({"object":"list","data":[{"owner":"a","conversations":1,"stored_bytes":2}],"totals":{"owners":1,"turns":0}})",
+      R"({"data":[{"id":"m","parent":null,"max_input_tokens":9,"defaults":{"top_p":0.5}}]})",
+      R"({"a":{"system":"b","model":"c","settings":{"temperature":"0.5","stop":"[\"d\"]"}}})",
       "A\x1b[31mred\x1b[0m\r\n\x1b[200~paste\nd\x1b[201~\x1b[1;"
       "5C\x1bOH\x7f\x01\xc3\xa9\xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x92\xbb\xe2\x80\xae\xc2\x9b\xff"};
   std::vector<std::string> seeds;
@@ -105,6 +113,15 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   (void)client::ParseResponse(parts[1]);
   (void)client::ParseServerUrl(parts[1]);
   (void)client::ParseDataset(parts[1]);
+  if (const auto file = client::AttachText("a.txt", std::string(parts[1]))) {
+    Require(IsUtf8(client::WithFiles("a", {*file})), "an attached file is text");
+  }
+  (void)client::ParseModels(std::string(parts[1]));
+  if (const auto owners = client::ParseOwners(std::string(parts[1]))) {
+    Require(owners->json == parts[1], "the answer is kept verbatim");
+  }
+  const client::Presets presets = client::ParsePresets(parts[1]);
+  Require(client::ParsePresets(client::WritePresets(presets)).size() == presets.size(), "presets survive their file");
   (void)client::ReadRefusal(400, parts[1]);
   (void)client::ReadTokens(std::string(parts[1]));
   (void)client::ReadPassages(parts[1], "<s>");

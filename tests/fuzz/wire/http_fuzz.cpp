@@ -1,11 +1,13 @@
 // HTTP requests after the transport: the target, authentication, the routes of conversations and responses, the
 // answer's head. Input: requests, each with a line for method, target, host, origin, authorization and subprotocols,
-// then the body; CONVERSATION is replaced by an existing id.
+// then the body; CONVERSATION is replaced by an existing id, SHARE by a link to it.
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/session/scripted_engine.h"
 #include "ws/json/json_value.h"
 #include "ws/openai/conversations.h"
+#include "ws/openai/owners.h"
 #include "ws/openai/responses/responses.h"
+#include "ws/openai/shares.h"
 #include "ws/transport/auth.h"
 #include "ws/transport/http/http_text.h"
 
@@ -22,19 +24,24 @@ std::string TakeLine(std::string& text) {
 class Client : TableFixture {
  public:
   Client() : conversation_(table.CreateSession({"", 0}, {}, {}, {{ChatRole::kUser, "Hi"}})->id) {
-    RegisterConversationRoutes(router_, table);
-    RegisterResponseRoutes(router_, table);
+    RegisterConversationRoutes(service_.router, table);
+    RegisterResponseRoutes(service_.router, table);
+    AddShareRoutes(service_, table);
+    AddOwnerRoutes(service_.router, table);
+    share_ = table.ShareSession({"", 0}, conversation_, 0)->token;
   }
 
   void Ask(std::string text) {
     for (size_t at = text.find("CONVERSATION"); at != std::string::npos; at = text.find("CONVERSATION")) {
       text.replace(at, std::string_view("CONVERSATION").size(), conversation_);
     }
+    for (size_t at = text.find("SHARE"); at != std::string::npos; at = text.find("SHARE")) text.replace(at, 5, share_);
     HttpRequest request;
     request.method = TakeLine(text);
     const std::string target = TakeLine(text), host = TakeLine(text), origin = TakeLine(text);
     const std::string authorization = TakeLine(text), subprotocols = TakeLine(text);
     request.body = std::move(text);
+    request.headers = {{"authorization", authorization}};
     const AccessRequest access{.host = host,
                                .origin = origin,
                                .authorization = authorization,
@@ -55,7 +62,7 @@ class Client : TableFixture {
     if (!parsed) return;
     request.path = std::move(parsed->path);
     request.query = std::move(parsed->query);
-    HttpResponse response = router_.Route(request);
+    HttpResponse response = service_.router.Route(request);
     if (response.later != nullptr) {
       const std::vector<TurnRequest> turns = engine.requests();
       for (size_t i = 0; i < turns.size(); ++i) {
@@ -78,7 +85,8 @@ class Client : TableFixture {
                                           .host = "0.0.0.0",
                                           .allowed_hosts = {"friend.example"},
                                           .tickets = &tickets_}};
-  Router router_;
+  Service service_;
+  std::string share_;
 };
 
 }  // namespace
@@ -95,6 +103,12 @@ std::vector<std::string> Seeds() {
                      "DELETE\n/v1/conversations/CONVERSATION/items/msg_x%20%41" + who,
                      "GET\n/v1/conversations/CONVERSATION/export" + who,
                      "GET\n/v1/conversations/CONVERSATION/verify" + who}),
+          JoinParts({"POST\n/v1/conversations/CONVERSATION/shares" + who + R"({"expires_in":60})",
+                     "GET\n/v1/conversations/CONVERSATION/shares" + who,
+                     "DELETE\n/v1/conversations/CONVERSATION/shares/share_x" + who,
+                     "GET\n/v1/shared?limit=1&order=asc\nlocalhost\n\nBearer SHARE\n\n",
+                     "GET\n/v1/conversations/search?query=hI&limit=2&after=CONVERSATION" + who, "GET\n/v1/owners" + who,
+                     "GET\n/v1/owners/conversations?owner=&after=CONVERSATION" + who}),
           JoinParts({"GET\n/v1/responses/resp_x?stream=true&starting_after=3" + who,
                      "POST\n/v1/responses/resp_x/cancel" + who, "GET\n/v1/responses/resp_x/input_items" + who,
                      "POST\n/v1/responses" + who + R"({"input":"Hi","conversation":"CONVERSATION","stream":true})",

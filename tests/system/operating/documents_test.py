@@ -29,7 +29,7 @@ def flags_of_the_server():
 
 def flags_of_the_client():
     client = os.environ.get("RINGSIDE_CLIENT") or ROOT / "build/cpu/bin/ringside"
-    verbs = (["chat"], ["run"], ["models"], ["pull"], ["sessions", "list"], ["engines"], ["bench", "append"], ["bench", "load"], ["eval", "perplexity"],
+    verbs = (["chat"], ["run"], ["models"], ["pull"], ["sessions", "list"], ["sessions", "verify"], ["owners"], ["engines"], ["bench", "append"], ["bench", "load"], ["eval", "perplexity"],
              ["eval", "last-word"], ["eval", "choices"], ["convert"])
     helps = [subprocess.run([client, *verb, "--help"], capture_output=True, text=True, check=True).stdout for verb in verbs]
     return {flag for help in helps for flag in re.findall(r"--[a-z][a-z-]*", help)}

@@ -46,15 +46,24 @@ TEST(Machine, MemoryHoldsCachesSlotsAndWeights) {
   EXPECT_EQ(
       CheckMemory(need, 701 * kMiB).message(),
       "--slots: 8 slots of 64.0 MiB (--memory-len), 90.0 MiB of weights and --host-cache-mb 100 are more than the "
-      "701 MiB of memory that this machine has");
+      "701 MiB of memory that this machine has; lower --memory-len, --slots or --host-cache-mb, or choose a smaller "
+      "model");
   // Slots that cannot all be full.
   MemoryNeed less = need;
   less.kv_cache_mb = 300;
   EXPECT_TRUE(CheckMemory(less, 490 * kMiB).ok());
   EXPECT_EQ(CheckMemory(less, 489 * kMiB).message(),
             "--kv-cache-mb: 300 MiB for caches, 90 MiB of weights and --host-cache-mb 100 are more than the 489 MiB of "
-            "memory that this machine has");
+            "memory that this machine has; lower --kv-cache-mb or --host-cache-mb, or choose a smaller model");
   EXPECT_GT(MachineMemoryBytes(), 16 * kMiB);
+}
+
+TEST(Machine, WeightsFitBeforeTheyAreRead) {
+  EXPECT_TRUE(CheckWeights(int64_t{1} << 30, int64_t{1} << 30, "memory").ok());
+  EXPECT_EQ(CheckWeights(int64_t{3} << 29, int64_t{1} << 30, "memory of this machine").message(),
+            "--model: 1.5 GiB of weights do not fit into the 1.0 GiB of memory of this machine, caches not counted; "
+            "choose a smaller model or one with fewer bits per weight (`ringside models` lists what fits), or share it "
+            "with --tensor-parallel-size");
 }
 
 TEST(Machine, CachesTakeThreeQuartersOfFreeMemory) {

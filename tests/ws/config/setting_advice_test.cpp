@@ -29,6 +29,11 @@ TEST(SettingAdvice, TranslatesOtherServersSettings) {
   EXPECT_EQ(SettingAdvice("n_gpu_layers"), "; llama.cpp's --n-gpu-layers is --device cuda here: all layers run there");
 }
 
+TEST(SettingAdvice, TranslatesMisspeltSettingsOfOtherServers) {
+  EXPECT_EQ(SettingAdvice("gpu-layer"), "; llama.cpp's --gpu-layers is --device cuda here: all layers run there");
+  EXPECT_EQ(SettingAdvice("max-modle-len"), "; vLLM's --max-model-len is --memory-len here");
+}
+
 // A setting that the server has is never translated.
 TEST(SettingAdvice, KnowsNoSettingOfOurs) {
   for (const ConfigOption& option : ConfigOptions()) {

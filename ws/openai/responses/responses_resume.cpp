@@ -58,6 +58,7 @@ const FieldTable<ResumeRequest>& ResumeTable() {
       Join(Fields<ResumeRequest>{{"session", FieldType::kString, ReadSession},
                                  {"epoch", &ResumeRequest::epoch, Range{0}},
                                  {"after", &ResumeRequest::after, Range{0}},
+                                 {"watch", &ResumeRequest::watch},
                                  {"known", FieldType::kObject, ReadKnown, FieldPolicy::kRead, KnownTable()}},
            Fields<void>{{"stream_id", Silent{}}}, EventFields()));
   return table;
@@ -141,6 +142,12 @@ class ResponsesSocket::Impl::ResumeSink final : public EventSink {
   void OnQueued(const Response& response, int64_t position) override { events_.PushQueued(response, position); }
   void OnTakenOver(const std::string&) override {
     outbox_->Close(4409, "the session was resumed on another connection");
+  }
+  void OnChanged(const std::string& session) override {
+    JsonWriter json;
+    json.BeginObject().Field("type", "ringside:session.changed").Field("session", session);
+    if (!stream_id_.empty()) json.Field("stream_id", stream_id_);
+    outbox_->Push(json.EndObject().Take());
   }
   void OnGone(const std::string&) override { outbox_->Close(4410, "the session was deleted"); }
   uint64_t connection() const override { return connection_; }

@@ -25,6 +25,7 @@ struct HttpRequest {
   std::vector<std::pair<std::string, std::string>> query;    // decoded, in request order
   std::vector<std::pair<std::string, std::string>> headers;  // lower-case names
   std::string body;
+  std::string address;            // the client's, as limits/client_address.h writes it; "" in tests
   std::string principal;          // authenticated owner; "" without keys
   Scopes scopes = Scopes::All();  // of the owner's key
   std::string key_id;             // id in the keys file; "" = not from the keys file

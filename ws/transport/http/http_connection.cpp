@@ -222,6 +222,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     HttpRequest& request = exchange.request;
     std::string ticket;
     request = MakeRequest(message, std::move(exchange.target), &ticket);
+    request.address = ticket_.address();
     request.trace = exchange.ids.trace();
     exchange.service = context_.service();
     AccessRequest access = MakeAccessRequest(message, request, ticket);

@@ -1,0 +1,127 @@
+#include "clients/chat/repl/attached_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "clients/terminal/sanitiser.h"
+#include "clients/terminal/text_width.h"
+#include "clients/wire/models.h"
+
+namespace ringside::client {
+namespace {
+
+constexpr size_t kMostFileNameBytes = 120;
+
+Failure CannotRead(const std::string& path, int error) {
+  return Failure{"Cannot read " + path + ": " + std::strerror(error) + "."};
+}
+
+/// Reads at most one byte more than the limit.
+Outcome<std::string> ReadBounded(int file, const std::string& path) {
+  std::string bytes(kMostAttachedBytes + 1, '\0');
+  size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t got = ::read(file, bytes.data() + done, bytes.size() - done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return CannotRead(path, errno);
+    if (got == 0) break;
+    done += static_cast<size_t>(got);
+  }
+  bytes.resize(done);
+  return bytes;
+}
+
+bool HasControls(std::string_view text) {
+  return std::ranges::any_of(text, [](unsigned char c) { return c < 0x09 || (c > 0x0d && c < 0x1b); });
+}
+
+/// A fence that is longer than every run of backticks in the text.
+std::string FenceFor(std::string_view text) {
+  size_t longest = 3, run = 0;
+  for (const char c : text) {
+    run = c == '`' ? run + 1 : 0;
+    longest = std::max(longest, run);
+  }
+  return std::string(longest + 1, '`');
+}
+
+}  // namespace
+
+Outcome<AttachedFile> AttachText(const std::string& name, std::string bytes) {
+  if (bytes.size() > kMostAttachedBytes) {
+    return Failure{name + " is larger than " + std::to_string(kMostAttachedBytes / 1000) + " KB, the limit of a file."};
+  }
+  if (!IsUtf8(bytes) || HasControls(bytes)) {
+    return Failure{name + " is a binary file; the server reads text (UTF-8) only."};
+  }
+  AttachedFile file{Sanitise(name), {}};
+  std::ranges::replace_if(
+      file.name, [](char c) { return c == '\n' || c == '\t'; }, ' ');
+  while (file.name.size() > kMostFileNameBytes) file.name.erase(0, FirstCluster(file.name));
+  for (size_t i = 0; i < bytes.size(); ++i) {  // line ends become \n
+    if (bytes[i] == '\r' && i + 1 < bytes.size() && bytes[i + 1] == '\n') continue;
+    file.text += bytes[i] == '\r' ? '\n' : bytes[i];
+  }
+  if (file.text.find_first_not_of(" \t\n") == std::string::npos) return Failure{name + " is empty."};
+  return file;
+}
+
+Outcome<AttachedFile> ReadTextFile(const std::string& path) {
+  std::string real = path;
+  const char* home = std::getenv("HOME");
+  if (path.starts_with("~/") && home != nullptr) real = home + path.substr(1);
+  // O_NONBLOCK: open must not block on a FIFO.
+  const int file = ::open(real.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) return CannotRead(path, errno);
+  struct stat info {};
+  const bool regular = ::fstat(file, &info) == 0 && S_ISREG(info.st_mode);
+  Outcome<std::string> bytes = regular ? ReadBounded(file, path) : Failure{path + " is not a regular file."};
+  ::close(file);
+  if (!bytes) return bytes.failure();
+  return AttachText(path.substr(path.rfind('/') + 1), std::move(*bytes));
+}
+
+std::string WithFiles(const std::string& text, const std::vector<AttachedFile>& files) {
+  std::string message = text.find_first_not_of(" \t\n") == std::string::npos ? "" : text;
+  for (const AttachedFile& file : files) {
+    const std::string fence = FenceFor(file.text);
+    message += (message.empty() ? "" : "\n\n") + ("File: " + file.name) + "\n" + fence + "\n" + file.text +
+               (file.text.ends_with('\n') ? "" : "\n") + fence;
+  }
+  return message;
+}
+
+std::string AttachFile(const HttpClient& http, const std::string& argument, std::vector<AttachedFile>* files) {
+  if (argument == "-") {
+    files->clear();
+    return "No file is attached.";
+  }
+  if (argument.empty()) {
+    std::string names;
+    for (const AttachedFile& file : *files) names += (names.empty() ? "" : ", ") + file.name;
+    return names.empty() ? "/read FILE attaches a text file to the next message."
+                         : "Attached to the next message: " + names + ". /read - drops them.";
+  }
+  Outcome<AttachedFile> file = ReadTextFile(argument);
+  if (!file) return file.failure().message;
+  std::vector<AttachedFile> all = *files;
+  all.push_back(std::move(*file));
+  const Outcome<ServedModel> model = GetModel(http);
+  const Outcome<int64_t> tokens = CountTokens(http, WithFiles("", all));
+  const int64_t most = model ? model->max_input_tokens : 0;
+  const std::string window = most > 0 ? "the window's " + std::to_string(most) + " tokens" : "the model's window";
+  const bool too_long = tokens ? most > 0 && *tokens > most : tokens.failure().code == "context_length_exceeded";
+  if (too_long) return "The attached text would exceed " + window + "; attach a shorter file, or a part of it.";
+  *files = std::move(all);
+  return "Attached " + files->back().name + " to the next message" +
+         (tokens ? ": " + std::to_string(*tokens) + " of " + window + "." : "; its tokens are not counted.");
+}
+
+}  // namespace ringside::client

@@ -1,0 +1,105 @@
+// Files, presets and the clipboard of the REPL.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "clients/chat/repl/attached_file.h"
+#include "clients/chat/repl/clipboard.h"
+#include "clients/chat/repl/presets.h"
+
+namespace ringside::client {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Pair;
+
+TEST(AttachedFile, RefusesWhatIsNotText) {
+  for (const std::string& bytes :
+       {std::string("a\0b", 3), std::string("\xff\xfe"), std::string("\x7f\x45\x4c\x46\x01")}) {
+    const Outcome<AttachedFile> file = AttachText("a.bin", bytes);
+    ASSERT_FALSE(file);
+    EXPECT_THAT(file.failure().message, HasSubstr("a.bin is a binary file"));
+  }
+  EXPECT_THAT(AttachText("a", " \n").failure().message, HasSubstr("empty"));
+  EXPECT_THAT(AttachText("a", std::string(kMostAttachedBytes + 1, 'x')).failure().message, HasSubstr("1000 KB"));
+  EXPECT_TRUE(AttachText("a", std::string(kMostAttachedBytes, 'x')));
+}
+
+TEST(AttachedFile, RefusesWhatIsNoFile) {
+  EXPECT_THAT(ReadTextFile("/no/such/file").failure().message, HasSubstr("No such file"));
+  EXPECT_THAT(ReadTextFile("/dev/zero").failure().message, HasSubstr("not a regular file"));
+  EXPECT_THAT(ReadTextFile("/").failure().message, HasSubstr("not a regular file"));
+}
+
+TEST(AttachedFile, IsWrittenAsThePageWritesIt) {
+  const Outcome<AttachedFile> file = AttachText("a\x1b[31m b\nc.md", "one\r\n```\ntwo\n");
+  ASSERT_TRUE(file);
+  EXPECT_EQ(WithFiles("Why?", {*file}), "Why?\n\nFile: " + file->name + "\n````\none\n```\ntwo\n````");
+  EXPECT_EQ(file->name.find_first_of("\n\x1b"), std::string::npos);
+  EXPECT_EQ(WithFiles(" ", {{"a", "````"}}), "File: a\n`````\n````\n`````");
+}
+
+TEST(Clipboard, AsksTheTerminal) {
+  EXPECT_EQ(CopySequence(""), "\x1b]52;c;\x07");
+  EXPECT_EQ(CopySequence("a"), "\x1b]52;c;YQ==\x07");
+  EXPECT_EQ(CopySequence("ab"), "\x1b]52;c;YWI=\x07");
+  EXPECT_EQ(CopySequence("ab\xff"), "\x1b]52;c;YWL/\x07");
+}
+
+TEST(Clipboard, FeedsACommand) {
+  const std::string path = std::string(::testing::TempDir()) + "/clip";
+  EXPECT_TRUE(FeedCommand("tee " + path, "a\nb"));
+  std::ifstream file(path);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), "a\nb");
+  EXPECT_FALSE(FeedCommand("exit 1", "a"));
+  EXPECT_FALSE(FeedCommand("exit 0", std::string(1 << 20, 'x'))) << "it did not read the text";
+}
+
+TEST(Presets, SurviveTheirFile) {
+  Preset preset{"Be kind.", "m", {}};
+  ASSERT_TRUE(preset.settings.Set("temperature", "0.5"));
+  ASSERT_TRUE(preset.settings.Set("stop", "[\"a\",\"b\"]"));
+  ASSERT_TRUE(preset.settings.Set("think", "low"));
+  const Presets read = ParsePresets(WritePresets({{"kind", preset}}));
+  ASSERT_EQ(read.size(), 1U);
+  EXPECT_EQ(read.at("kind").system, "Be kind.");
+  EXPECT_EQ(read.at("kind").model, "m");
+  EXPECT_EQ(read.at("kind").settings.Fields(), preset.settings.Fields());
+}
+
+TEST(Presets, LeaveOutWhatDoesNotFit) {
+  EXPECT_TRUE(ParsePresets("").empty());
+  EXPECT_TRUE(ParsePresets("[1]").empty());
+  EXPECT_TRUE(ParsePresets(R"({"a b":{},"":{},"c":1})").empty());
+  const Presets read =
+      ParsePresets(R"({"a":{"system":1,"settings":{"temperature":"9","top_k":"4","x":"y","min_p":0}}})");
+  EXPECT_THAT(read.at("a").settings.Given(), ElementsAre(Pair("top_k", "4")));
+}
+
+TEST(Presets, AreStoredForTheUser) {
+  const std::string folder = std::string(::testing::TempDir()) + "/presets-" + std::to_string(::getpid());
+  ::setenv("XDG_STATE_HOME", folder.c_str(), 1);
+  EXPECT_TRUE(LoadPresets().contains("brief"));
+  EXPECT_TRUE(SavePreset("mine", {"Be kind.", "", {}}));
+  EXPECT_FALSE(SavePreset("two words", {}));
+  EXPECT_EQ(LoadPresets().at("mine").system, "Be kind.");
+  EXPECT_EQ(std::filesystem::status(folder + "/ringside/presets.json").permissions(),
+            std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  EXPECT_FALSE(DeletePreset("brief")) << "it is built in";
+  EXPECT_TRUE(DeletePreset("mine"));
+  EXPECT_FALSE(LoadPresets().contains("mine"));
+  std::ofstream(folder + "/ringside/presets.json") << "{damaged";
+  EXPECT_TRUE(LoadPresets().contains("brief"));
+  ::unsetenv("XDG_STATE_HOME");
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace ringside::client
