@@ -5,6 +5,7 @@ scripts/python -m pytest tests/packaging/wheel_test.py
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import urllib.request
@@ -89,3 +90,22 @@ def test_server_chooses_its_instruction_set_and_has_the_page(environment, tmp_pa
     server.stop()
     described = run(environment, "ringside-server", "--describe").stdout
     assert all(name in described for name in ("portable", "avx2", "avx512", "amx")) or os.uname().machine != "x86_64"
+
+
+def test_chat_takes_the_programs_of_a_wheel_of_its_sources(wheel, tmp_path):
+    root = tmp_path / "root"
+    shutil.copytree(ROOT / "scripts", root / "scripts")
+    for name in ("CMakeLists.txt", "base", "cache", "clients", "engine", "kernels", "session", "tools", "ws"):
+        (root / name).symlink_to(ROOT / name)
+    (root / "dist").mkdir()
+    shutil.copy(wheel, root / "dist")
+    for name in ("install", "build"):  # instead of compiling
+        (root / "scripts" / name).write_text("#!/bin/sh\n")
+    programs = [str(root / "scripts/programs")]
+
+    packaged = subprocess.run(programs, check=True, capture_output=True, text=True).stdout.strip()
+    assert packaged.startswith(f"{root}/build/packaged-")
+    assert os.access(f"{packaged}/ringside-server", os.X_OK) and os.access(f"{packaged}/ringside", os.X_OK)
+    (root / "scripts/packaging/changed.cmake").touch()
+    compiled = subprocess.run(programs, check=True, capture_output=True, text=True).stdout.strip()
+    assert compiled == f"{root}/build/chat/bin"
