@@ -8,9 +8,7 @@
 namespace ringside {
 namespace {
 
-constexpr int64_t kTile = KvShape::kTile;
-
-int64_t TilesOf(int64_t rows) { return (rows + kTile - 1) / kTile; }
+int64_t TilesOf(int64_t rows) { return (rows + KvShape::kTile - 1) / KvShape::kTile; }
 
 /// Copies `count` tiles from one slab to another.
 int64_t CopyTiles(SlabMemory& memory, const KvShape& shape, void* to, int64_t to_tile, const void* from,
@@ -24,7 +22,7 @@ int64_t CopyTiles(SlabMemory& memory, const KvShape& shape, void* to, int64_t to
 
 /// First tile of the branch, as an index in the whole slab.
 int64_t BranchTile(const KvCache& branch) {
-  return branch.shape().Slot(branch.branch(), branch.ring().window().pinned) / kTile;
+  return branch.shape().Slot(branch.branch(), branch.ring().window().pinned) / KvShape::kTile;
 }
 
 }  // namespace
@@ -38,7 +36,7 @@ int64_t BranchOff(SlabMemory& memory, KvCache* cache, const KvCache& history, in
 int64_t CopyBranch(SlabMemory& memory, KvCache* to, const KvCache& from, int64_t position) {
   CHECK(to->history() == from.history() && to->branch() == from.branch() && position >= to->branch());
   to->ring() = from.ring();
-  const int64_t first = (position - to->branch()) / kTile, last = TilesOf(from.ring().next() - to->branch());
+  const int64_t first = (position - to->branch()) / KvShape::kTile, last = TilesOf(from.ring().next() - to->branch());
   return CopyTiles(memory, to->shape(), to->slab(), first, from.slab(), first, last - first);
 }
 
@@ -46,7 +44,7 @@ int64_t ExtendBranch(SlabMemory& memory, KvCache* to, const KvCache& from, int64
   Ring& ring = to->ring();
   CHECK(to->history() == from.history() && to->branch() == from.branch());
   CHECK(ring.next() <= end && end <= from.ring().next());
-  const int64_t first = (ring.next() - to->branch()) / kTile, last = TilesOf(end - to->branch());
+  const int64_t first = (ring.next() - to->branch()) / KvShape::kTile, last = TilesOf(end - to->branch());
   while (ring.next() < end) ring.Append(std::min(end - ring.next(), ring.max_chunk()));
   return CopyTiles(memory, to->shape(), to->slab(), first, from.slab(), first, last - first);
 }
@@ -64,7 +62,7 @@ int64_t JoinBranch(SlabMemory& memory, KvCache* history, const KvCache& branch, 
       CopyTiles(memory, shape, history->slab(), pinned_tiles + first, branch.slab(), 0, before_turn) +
       CopyTiles(memory, shape, history->slab(), pinned_tiles, branch.slab(), before_turn, tiles - before_turn);
   // The last tile was copied whole, so the rows after `end` in it are overwritten, too.
-  const int64_t written = branch.branch() + tiles * kTile;
+  const int64_t written = branch.branch() + tiles * KvShape::kTile;
   while (ring.next() < written) ring.Append(std::min(written - ring.next(), ring.max_chunk()));
   ring.RollBack(end);
   return copied;

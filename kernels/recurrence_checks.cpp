@@ -7,8 +7,6 @@
 namespace ringside {
 namespace {
 
-constexpr int64_t kChunk = StateShape::kChunk;
-
 void CheckMatrix(const Tensor& x, int64_t rows, int64_t cols) {
   CHECK(rows == 0 || x.data != nullptr);
   CHECK_EQ(x.rows, rows);
@@ -42,10 +40,11 @@ void CheckSizes(const RecurrenceArgs& args) {
 void CheckSegment(const AttentionSegment& segment, const StateShape& state) {
   CHECK(segment.slab != nullptr && segment.history == nullptr);
   CHECK(segment.state_slot >= -1 && segment.state_slot < state.slots);
-  CHECK(segment.state_slot >= 0 || segment.position < kChunk);
+  CHECK(segment.state_slot >= 0 || segment.position < StateShape::kChunk);
   int64_t last = StateShape::BoundaryBefore(segment.position);
   for (const StateWrite& write : segment.state_writes) {
-    CHECK(write.position > last && write.position % kChunk == 0 && write.position <= segment.position + segment.rows);
+    CHECK(write.position > last && write.position % StateShape::kChunk == 0 &&
+          write.position <= segment.position + segment.rows);
     CHECK(write.slot >= 0 && write.slot < state.slots && write.slot != segment.state_slot);
     last = write.position;
   }

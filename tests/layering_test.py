@@ -114,7 +114,6 @@ FREE = ("tools/bench/", "tools/sim/", "tests/")
 ROOMS = [
     (r"boost/", ["base/asio/", "ws/transport/", "clients/"]),
     (r"openssl/", ["base/", "ws/access/", "ws/transport/", "clients/"]),
-    (r"prometheus/", ["ws/metrics"]),
     (r"yaml-cpp/", ["ws/config/"]),
     (r"CLI/", ["base/cli/", "ws/access/", "ws/config/", "tools/convert/", "clients/"]),
     (r"spdlog/", ["base/log.cpp"]),
@@ -130,7 +129,7 @@ ROOMS = [
     (r"(gtest/|gmock/|benchmark/|cupti)", []),
 ]
 # Rooms that apply to .cpp files only: these headers never spread through ours. Forward declarations may.
-CPP_ONLY = [r"nlohmann/json\.hpp", r"spdlog/", r"prometheus/", r"yaml-cpp/", r"CLI/", r"pcre2", r"utf8proc", r"xxhash", r"rocksdb/"]
+CPP_ONLY = [r"nlohmann/json\.hpp", r"spdlog/", r"yaml-cpp/", r"CLI/", r"pcre2", r"utf8proc", r"xxhash", r"rocksdb/"]
 # JSON is parsed by one reader, with limits.
 PARSES_JSON = (re.compile(r"\b(?:json|Json|ordered_json|OrderedJson)::(?:sax_parse|parse|accept)\("), "base/json/")
 # RocksDB is used by exactly one file in each of its two folders.

@@ -1,19 +1,13 @@
 #include "ws/metrics.h"
 
-#include <prometheus/counter.h>
-#include <prometheus/family.h>
-#include <prometheus/gauge.h>
-#include <prometheus/histogram.h>
-#include <prometheus/registry.h>
-#include <prometheus/text_serializer.h>
-
 #include <algorithm>
 #include <array>
 #include <map>
 #include <mutex>
-#include <sstream>
 #include <utility>
+#include <vector>
 
+#include "ws/metric_registry.h"
 #include "ws/metrics_figures.h"
 #include "ws/metrics_models.h"
 #include "ws/turn_rate.h"
@@ -21,35 +15,26 @@
 namespace ringside {
 namespace {
 
-using prometheus::BuildCounter;
-using prometheus::BuildGauge;
-using prometheus::BuildHistogram;
-using prometheus::Counter;
-using prometheus::Family;
-using prometheus::Gauge;
-using prometheus::Histogram;
-using prometheus::Registry;
-
-const Histogram::BucketBoundaries kFirstTokenBuckets = {.001, .005, .01, .02, .04, .06, .08, .1, .25,
-                                                        .5,   .75,  1,   2.5, 5,   7.5, 10,  20, 40};
-const Histogram::BucketBoundaries kTokenBuckets = {.001, .0025, .005, .01, .025, .05, .075, .1, .15,
-                                                   .2,   .3,    .4,   .5,  .75,  1,   2.5,  5};
+const std::vector<double> kFirstTokenBuckets = {.001, .005, .01, .02, .04, .06, .08, .1, .25,
+                                                .5,   .75,  1,   2.5, 5,   7.5, 10,  20, 40};
+const std::vector<double> kTokenBuckets = {.001, .0025, .005, .01, .025, .05, .075, .1, .15,
+                                           .2,   .3,    .4,   .5,  .75,  1,   2.5,  5};
 // From an empty slot to the recomputation of a long conversation.
-const Histogram::BucketBoundaries kRestoreBuckets = {.0005, .001, .0025, .005, .01, .025, .05, .1,
-                                                     .25,   .5,   1,     2.5,  5,   10,   30,  60};
-const Histogram::BucketBoundaries kLengthBuckets = {
-    1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000, 200000, 500000, 1000000};
-const Histogram::BucketBoundaries kTurnBuckets = {.05, .1, .3, .5, .8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 60, 120, 240};
+const std::vector<double> kRestoreBuckets = {.0005, .001, .0025, .005, .01, .025, .05, .1,
+                                             .25,   .5,   1,     2.5,  5,   10,   30,  60};
+const std::vector<double> kLengthBuckets = {1,    2,    5,     10,    20,    50,     100,    200,    500,    1000,
+                                            2000, 5000, 10000, 20000, 50000, 100000, 200000, 500000, 1000000};
+const std::vector<double> kTurnBuckets = {.05, .1, .3, .5, .8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 60, 120, 240};
 
-Counter& AddCounter(Registry& registry, const std::string& name, const std::string& help) {
-  return BuildCounter().Name(name).Help(help).Register(registry).Add({});
+Counter& AddCounter(MetricRegistry& registry, const std::string& name, const std::string& help) {
+  return registry.AddCounters(name, help).Add({});
 }
-Gauge& AddGauge(Registry& registry, const std::string& name, const std::string& help) {
-  return BuildGauge().Name(name).Help(help).Register(registry).Add({});
+Gauge& AddGauge(MetricRegistry& registry, const std::string& name, const std::string& help) {
+  return registry.AddGauges(name, help).Add({});
 }
-Histogram& AddHistogram(Registry& registry, const std::string& name, const std::string& help,
-                        const Histogram::BucketBoundaries& buckets) {
-  return BuildHistogram().Name(name).Help(help).Register(registry).Add({}, buckets);
+Histogram& AddHistogram(MetricRegistry& registry, const std::string& name, const std::string& help,
+                        const std::vector<double>& buckets) {
+  return registry.AddHistograms(name, help).Add({}, buckets);
 }
 
 const char* FinishName(FinishReason reason) {
@@ -108,7 +93,7 @@ struct Metrics::State {
   State(const TransportCounters& counters, size_t engines) : transport(counters), figures(registry, engines) {
     // Creates all label values, so that rates start at zero and turns need no lookup.
     for (const CacheSource source : kSources) {
-      const prometheus::Labels labels = {{"source", CacheSourceName(source)}};
+      const MetricLabels labels = {{"source", CacheSourceName(source)}};
       by_source.emplace(source, Resume{resumes.Add(labels), restores.Add(labels, kRestoreBuckets)});
     }
     for (const FinishReason reason : {FinishReason::kStop, FinishReason::kLength, FinishReason::kSessionFull,
@@ -119,7 +104,7 @@ struct Metrics::State {
   void ShowTransport();
 
   const TransportCounters& transport;
-  Registry registry;
+  MetricRegistry registry;
   std::mutex mutex;  // guards `source` and the metrics read from it
   TurnRate rate;
   std::function<MetricsSnapshot()> source;
@@ -132,13 +117,11 @@ struct Metrics::State {
                                  "Time from the start of a turn to its end", kTurnBuckets);
   Histogram& queue = AddHistogram(registry, "ringside_request_queue_time_seconds",
                                   "Time from the start of a turn to its first step", kTurnBuckets);
-  Family<Histogram>& waits = BuildHistogram()
-                                 .Name("ringside_request_wait_time_seconds")
-                                 .Help(
-                                     "What a turn waited for before its first token: a slot, its stored cache, steps "
-                                     "that computed others' prompts, "
-                                     "and those that computed its own")
-                                 .Register(registry);
+  MetricFamily<Histogram>& waits =
+      registry.AddHistograms("ringside_request_wait_time_seconds",
+                             "What a turn waited for before its first token: a slot, its stored cache, steps "
+                             "that computed others' prompts, "
+                             "and those that computed its own");
   Histogram& waited_slot = waits.Add({{"cause", "slot"}}, kTurnBuckets);
   Histogram& waited_restore = waits.Add({{"cause", "restore"}}, kTurnBuckets);
   Histogram& waited_others = waits.Add({{"cause", "others"}}, kTurnBuckets);
@@ -153,20 +136,14 @@ struct Metrics::State {
                                           "Tokens before a turn's answer, computed or found", kLengthBuckets);
   Histogram& answer_tokens =
       AddHistogram(registry, "ringside_request_generation_tokens", "Tokens of a turn's answer", kLengthBuckets);
-  Family<Counter>& finished =
-      BuildCounter().Name("ringside_request_success_total").Help("Turns ended, by reason").Register(registry);
+  MetricFamily<Counter>& finished = registry.AddCounters("ringside_request_success_total", "Turns ended, by reason");
 
-  Family<Counter>& resumes = BuildCounter()
-                                 .Name("ringside_resumes_total")
-                                 .Help("Turns that continued a conversation, by where its cache was found")
-                                 .Register(registry);
-  Family<Histogram>& restores =
-      BuildHistogram()
-          .Name("ringside_session_restore_seconds")
-          .Help(
-              "Time for which a turn waited for the cache of the conversation that it continued: none where that was "
-              "in a slot, the copy from host memory or disk, or the prefill that computed it anew")
-          .Register(registry);
+  MetricFamily<Counter>& resumes = registry.AddCounters(
+      "ringside_resumes_total", "Turns that continued a conversation, by where its cache was found");
+  MetricFamily<Histogram>& restores = registry.AddHistograms(
+      "ringside_session_restore_seconds",
+      "Time for which a turn waited for the cache of the conversation that it continued: none where that was "
+      "in a slot, the copy from host memory or disk, or the prefill that computed it anew");
   struct Resume {
     Counter& count;
     Histogram& seconds;
@@ -177,21 +154,14 @@ struct Metrics::State {
   Gauge& sockets = AddGauge(registry, "ringside_ws_connections", "Open WebSockets");
   Counter& slow_readers =
       AddCounter(registry, "ringside_ws_slow_reader_total", "WebSockets closed because they did not read");
-  Family<Counter>& closes =
-      BuildCounter().Name("ringside_ws_close_total").Help("WebSockets closed, by code").Register(registry);
-  Family<Counter>& responses =
-      BuildCounter().Name("ringside_http_responses_total").Help("HTTP answers, by status").Register(registry);
-  Family<Gauge>& model = BuildGauge().Name("ringside_model_info").Help("The model served").Register(registry);
+  MetricFamily<Counter>& closes = registry.AddCounters("ringside_ws_close_total", "WebSockets closed, by code");
+  MetricFamily<Counter>& responses = registry.AddCounters("ringside_http_responses_total", "HTTP answers, by status");
+  MetricFamily<Gauge>& model = registry.AddGauges("ringside_model_info", "The model served");
 };
 
 Metrics::Metrics(const TransportCounters& transport, size_t engines)
     : state_(std::make_unique<State>(transport, engines)) {
-  BuildGauge()
-      .Name("ringside_build_info")
-      .Help("The server's version")
-      .Register(state_->registry)
-      .Add({{"version", RINGSIDE_VERSION}})
-      .Set(1);
+  state_->registry.AddGauges("ringside_build_info", "The server's version").Add({{"version", RINGSIDE_VERSION}}).Set(1);
 }
 Metrics::~Metrics() = default;
 
@@ -254,9 +224,7 @@ std::string Metrics::Scrape() {
       state_->models.Set(now.models);
     }
   }
-  std::ostringstream out;
-  prometheus::TextSerializer().Serialize(out, state_->registry.Collect());
-  return std::move(out).str();
+  return state_->registry.Text();
 }
 
 namespace {

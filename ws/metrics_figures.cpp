@@ -1,9 +1,5 @@
 #include "ws/metrics_figures.h"
 
-#include <prometheus/counter.h>
-#include <prometheus/gauge.h>
-#include <prometheus/registry.h>
-
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -339,8 +335,8 @@ constexpr Row kCounters[] = {
      .read = [](Now now) { return Plain(now.sessions.interrupted); }},
 };
 
-prometheus::Labels LabelsOf(const Row& row, std::optional<size_t> engine) {
-  prometheus::Labels labels;
+MetricLabels LabelsOf(const Row& row, std::optional<size_t> engine) {
+  MetricLabels labels;
   if (row.label[0] != '\0') labels[row.label] = row.value;
   if (engine) labels["engine"] = std::to_string(*engine);
   return labels;
@@ -361,11 +357,11 @@ struct FollowedFigures::Series {
       return engine < now.engines.size() ? row->of_engine(now.engines[engine]) : 0;
     }
   };
-  std::vector<Followed<prometheus::Gauge>> gauges;
-  std::vector<Followed<prometheus::Counter>> counters;
+  std::vector<Followed<Gauge>> gauges;
+  std::vector<Followed<Counter>> counters;
 };
 
-FollowedFigures::FollowedFigures(prometheus::Registry& registry, size_t engines) : series_(std::make_unique<Series>()) {
+FollowedFigures::FollowedFigures(MetricRegistry& registry, size_t engines) : series_(std::make_unique<Series>()) {
   // Registering a family again returns the existing one.
   const auto add = [engines](const Row& row, auto& family, auto& all) {
     if (row.read != nullptr || engines == 1) {
@@ -375,10 +371,10 @@ FollowedFigures::FollowedFigures(prometheus::Registry& registry, size_t engines)
     }
   };
   for (const Row& row : kGauges) {
-    add(row, prometheus::BuildGauge().Name(row.name).Help(row.help).Register(registry), series_->gauges);
+    add(row, registry.AddGauges(row.name, row.help), series_->gauges);
   }
   for (const Row& row : kCounters) {
-    add(row, prometheus::BuildCounter().Name(row.name).Help(row.help).Register(registry), series_->counters);
+    add(row, registry.AddCounters(row.name, row.help), series_->counters);
   }
 }
 

@@ -4,18 +4,15 @@
 
 #include <memory>
 
+#include "ws/metric_registry.h"
 #include "ws/metrics.h"
-
-namespace prometheus {
-class Registry;
-}
 
 namespace ringside {
 
 class FollowedFigures {
  public:
   /// REQUIRES: `registry` outlives this object.
-  FollowedFigures(prometheus::Registry& registry, size_t engines);
+  FollowedFigures(MetricRegistry& registry, size_t engines);
   ~FollowedFigures();
   void Set(const MetricsSnapshot& now);
 

@@ -1,9 +1,5 @@
 #include "ws/metrics_models.h"
 
-#include <prometheus/counter.h>
-#include <prometheus/gauge.h>
-#include <prometheus/registry.h>
-
 #include <iterator>
 
 namespace ringside {
@@ -41,30 +37,26 @@ constexpr ModelFigure kModelCounters[] = {
 }  // namespace
 
 struct ModelFigures::Families {
-  explicit Families(prometheus::Registry& registry) {
-    for (const ModelFigure& figure : kModelGauges) {
-      gauges.push_back(&prometheus::BuildGauge().Name(figure.name).Help(figure.help).Register(registry));
-    }
-    for (const ModelFigure& figure : kModelCounters) {
-      counters.push_back(&prometheus::BuildCounter().Name(figure.name).Help(figure.help).Register(registry));
-    }
+  explicit Families(MetricRegistry& registry) {
+    for (const ModelFigure& figure : kModelGauges) gauges.push_back(&registry.AddGauges(figure.name, figure.help));
+    for (const ModelFigure& figure : kModelCounters) counters.push_back(&registry.AddCounters(figure.name, figure.help));
   }
-  std::vector<prometheus::Family<prometheus::Gauge>*> gauges;
-  std::vector<prometheus::Family<prometheus::Counter>*> counters;
+  std::vector<MetricFamily<Gauge>*> gauges;
+  std::vector<MetricFamily<Counter>*> counters;
 };
 
-ModelFigures::ModelFigures(prometheus::Registry& registry) : registry_(registry) {}
+ModelFigures::ModelFigures(MetricRegistry& registry) : registry_(registry) {}
 ModelFigures::~ModelFigures() = default;
 
 void ModelFigures::Set(const std::vector<ModelStatus>& models) {
   if (families_ == nullptr && !models.empty()) families_ = std::make_unique<Families>(registry_);
   for (const ModelStatus& model : models) {
-    const prometheus::Labels labels = {{"model", model.name}};
+    const MetricLabels labels = {{"model", model.name}};
     for (size_t i = 0; i < std::size(kModelGauges); ++i) {
       families_->gauges[i]->Add(labels).Set(kModelGauges[i].read(model));
     }
     for (size_t i = 0; i < std::size(kModelCounters); ++i) {
-      prometheus::Counter& counter = families_->counters[i]->Add(labels);
+      Counter& counter = families_->counters[i]->Add(labels);
       const double more = kModelCounters[i].read(model) - counter.Value();
       if (more > 0) counter.Increment(more);
     }

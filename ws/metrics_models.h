@@ -5,24 +5,21 @@
 #include <memory>
 #include <vector>
 
+#include "ws/metric_registry.h"
 #include "ws/models/model_status.h"
-
-namespace prometheus {
-class Registry;
-}
 
 namespace ringside {
 
 class ModelFigures {
  public:
   /// REQUIRES: `registry` outlives this object.
-  explicit ModelFigures(prometheus::Registry& registry);
+  explicit ModelFigures(MetricRegistry& registry);
   ~ModelFigures();
   void Set(const std::vector<ModelStatus>& models);
 
  private:
   struct Families;
-  prometheus::Registry& registry_;
+  MetricRegistry& registry_;
   std::unique_ptr<Families> families_;
 };
 

@@ -2,13 +2,13 @@
 
 #include <arpa/inet.h>
 #include <openssl/ssl.h>
-#include <openssl/x509_vfy.h>
+#include <openssl/x509.h>
 
 #include <boost/asio/post.hpp>
-#include <boost/asio/ssl/context.hpp>
 #include <boost/asio/ssl/error.hpp>
 #include <boost/asio/ssl/host_name_verification.hpp>
 #include <boost/asio/ssl/stream.hpp>
+#include <filesystem>
 
 namespace ringside::client {
 namespace {
@@ -22,6 +22,17 @@ bool IsAddress(const std::string& host) {
 }
 
 }  // namespace
+
+std::string TrustSystem(ssl::context& context, const std::string& own_folder, const std::vector<std::string>& files) {
+  std::error_code unreadable;
+  if (std::filesystem::exists(own_folder, unreadable)) return {};
+  for (const std::string& file : files) {
+    error_code failed;
+    context.load_verify_file(file, failed);
+    if (!failed) return file;
+  }
+  return {};
+}
 
 struct WireStream::Tls {
   Tls(boost::beast::tcp_stream& tcp, const ServerUrl& where)
@@ -39,7 +50,12 @@ struct WireStream::Tls {
                      ssl::context::no_tlsv1 | ssl::context::no_tlsv1_1);
     error_code ignored;
     // Unreadable authorities must not disable verification: the handshake fails with this message.
-    where.ca_file.empty() ? made.set_default_verify_paths(ignored) : made.load_verify_file(where.ca_file, unreadable);
+    if (!where.ca_file.empty()) {
+      made.load_verify_file(where.ca_file, unreadable);
+      return made;
+    }
+    made.set_default_verify_paths(ignored);  // also reads SSL_CERT_FILE and SSL_CERT_DIR
+    TrustSystem(made, X509_get_default_cert_dir(), kAuthorityFiles);
     return made;
   }
 

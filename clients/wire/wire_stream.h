@@ -4,6 +4,7 @@
 
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/ssl/context.hpp>
 #include <boost/beast/core/role.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/websocket/teardown.hpp>
@@ -11,10 +12,23 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "clients/wire/server_url.h"
 
 namespace ringside::client {
+
+/// Files with the authorities that a system trusts. OpenSSL knows only the folder of the system that it was built for.
+inline const std::vector<std::string> kAuthorityFiles = {
+    "/etc/ssl/certs/ca-certificates.crt",  // Debian, Arch
+    "/etc/pki/tls/certs/ca-bundle.crt",    // Fedora
+    "/etc/ssl/ca-bundle.pem",              // openSUSE
+    "/etc/ssl/cert.pem",                   // others
+};
+/// Trusts the authorities of the first file that exists, if OpenSSL's own folder does not exist. Returns that file, or
+/// "" if none was added.
+std::string TrustSystem(boost::asio::ssl::context& context, const std::string& own_folder,
+                        const std::vector<std::string>& files);
 
 class WireStream {
  public:

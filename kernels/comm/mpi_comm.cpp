@@ -1,9 +1,7 @@
 // Ranks in separate processes (Open MPI). Every call consists of point-to-point messages that are started, polled until
 // complete, and abandoned on timeout. Nothing ever blocks inside MPI, so a dead rank or a cut link stops no other rank.
 // MPI is called by one thread at a time.
-#define OMPI_SKIP_MPICXX  // excludes its deprecated C++ interface
 #include <fmt/format.h>
-#include <mpi.h>
 #include <pthread.h>
 
 #include <algorithm>
@@ -14,6 +12,7 @@
 
 #include "base/check.h"
 #include "kernels/comm/exit_watch.h"
+#include "kernels/comm/mpi_library.h"
 #include "kernels/ranks/processes.h"
 
 namespace ringside {
@@ -46,16 +45,18 @@ struct Transfer {
   int rank = 0;  // the other end
   std::vector<std::byte> data;
   bool receives = false, done = false;
-  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Request request = nullptr;  // set when it starts
 };
 using Transfers = std::vector<std::unique_ptr<Transfer>>;
 
 /// MPI state shared by all groups of this process.
 class Mpi {
  public:
-  Mpi() {
-    MPI_Comm_rank(MPI_COMM_WORLD, &number_);
-    MPI_Comm_size(MPI_COMM_WORLD, &count_);
+  const MpiLibrary calls;
+
+  explicit Mpi(const MpiLibrary& library) : calls(library) {
+    calls.CommRank(calls.world, &number_);
+    calls.CommSize(calls.world, &count_);
   }
 
   int number() const { return number_; }
@@ -75,9 +76,9 @@ class Mpi {
     std::lock_guard lock(mutex_);
     const auto bytes = static_cast<int>(transfer.data.size());
     if (transfer.receives) {
-      MPI_Irecv(transfer.data.data(), bytes, MPI_BYTE, process, tag, MPI_COMM_WORLD, &transfer.request);
+      calls.Irecv(transfer.data.data(), bytes, calls.byte, process, tag, calls.world, &transfer.request);
     } else {
-      MPI_Isend(transfer.data.data(), bytes, MPI_BYTE, process, tag, MPI_COMM_WORLD, &transfer.request);
+      calls.Isend(transfer.data.data(), bytes, calls.byte, process, tag, calls.world, &transfer.request);
     }
   }
   /// Polls the transfers; true once all are done.
@@ -86,7 +87,7 @@ class Mpi {
     bool all = true;
     for (const auto& transfer : transfers) {
       int done = transfer->done ? 1 : 0;
-      if (!done) MPI_Test(&transfer->request, &done, MPI_STATUS_IGNORE);
+      if (!done) calls.Test(&transfer->request, &done, MPI_STATUS_IGNORE);
       transfer->done = done != 0;
       all = all && transfer->done;
     }
@@ -113,8 +114,8 @@ class Mpi {
     std::lock_guard lock(mutex_);
     int there = 0, rank = -1;
     MPI_Status from;
-    MPI_Iprobe(MPI_ANY_SOURCE, tag, MPI_COMM_WORLD, &there, &from);
-    if (there) MPI_Recv(&rank, sizeof(rank), MPI_BYTE, from.MPI_SOURCE, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    calls.Iprobe(MPI_ANY_SOURCE, tag, calls.world, &there, &from);
+    if (there) calls.Recv(&rank, sizeof(rank), calls.byte, from.MPI_SOURCE, tag, calls.world, MPI_STATUS_IGNORE);
     return rank;
   }
 
@@ -344,11 +345,12 @@ constexpr int kLifeChannel = Processes::kMaxChannels;
 
 class MpiProcesses final : public Processes {
  public:
-  explicit MpiProcesses(std::chrono::milliseconds timeout) : mpi_(std::make_shared<Mpi>()), timeout_(timeout) {
+  MpiProcesses(const MpiLibrary& library, std::chrono::milliseconds timeout)
+      : mpi_(std::make_shared<Mpi>(library)), timeout_(timeout) {
     MPI_Comm machine;
-    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine);
-    MPI_Comm_rank(machine, &number_on_machine_);
-    MPI_Comm_size(machine, &count_on_machine_);
+    mpi_->calls.CommSplitType(mpi_->calls.world, MPI_COMM_TYPE_SHARED, 0, mpi_->calls.info_null, &machine);
+    mpi_->calls.CommRank(machine, &number_on_machine_);
+    mpi_->calls.CommSize(machine, &count_on_machine_);
     WatchExits(machine);
     watch_ = std::thread([this] { Watch(); });
   }
@@ -401,7 +403,7 @@ class MpiProcesses final : public Processes {
     changed_.notify_all();
     watch_.join();
     // MPI_Finalize waits for all processes; a lost one never arrives.
-    if (!lost_) MPI_Finalize();
+    if (!lost_) mpi_->calls.Finalize();
     return mpi_->failure();
   }
 
@@ -416,11 +418,11 @@ class MpiProcesses final : public Processes {
   void WatchExits(MPI_Comm machine) {
     const OnMachine own{mpi_->number(), ExitWatch::Self()};
     std::vector<OnMachine> all(static_cast<size_t>(count_on_machine_));
-    MPI_Allgather(&own, sizeof(own), MPI_BYTE, all.data(), sizeof(own), MPI_BYTE, machine);
+    mpi_->calls.Allgather(&own, sizeof(own), mpi_->calls.byte, all.data(), sizeof(own), mpi_->calls.byte, machine);
     for (const OnMachine& other : all) {
       if (other.number != own.number) exits_->Add(other.number, other.process);
     }
-    MPI_Barrier(machine);  // all watched processes still run, so no pid was reused
+    mpi_->calls.Barrier(machine);  // all watched processes still run, so no pid was reused
     exits_->Start([this](int number) {
       mpi_->Fail(Unavailable(fmt::format("process {} has exited", number)));
       std::lock_guard lock(mutex_);
@@ -483,13 +485,15 @@ class MpiProcesses final : public Processes {
 }  // namespace
 
 Result<std::unique_ptr<Processes>> JoinByMpi(std::chrono::milliseconds timeout) {
+  const Result<MpiLibrary> mpi = MpiLibrary::Load();
+  if (!mpi.ok()) return mpi.status();
   int threads = 0;
-  if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &threads) != MPI_SUCCESS ||
+  if (mpi->InitThread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &threads) != MPI_SUCCESS ||
       threads < MPI_THREAD_SERIALIZED) {
     return Unavailable("MPI_Init_thread failed, or this MPI lacks MPI_THREAD_SERIALIZED");
   }
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-  return std::unique_ptr<Processes>(std::make_unique<MpiProcesses>(timeout));
+  mpi->CommSetErrhandler(mpi->world, mpi->errors_return);
+  return std::unique_ptr<Processes>(std::make_unique<MpiProcesses>(*mpi, timeout));
 }
 
 }  // namespace ringside

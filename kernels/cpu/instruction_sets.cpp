@@ -6,6 +6,7 @@
 #include <unistd.h>
 #endif
 
+#include <algorithm>
 #include <span>
 #include <vector>
 
@@ -48,6 +49,8 @@ const std::vector<const KernelTable*>& UsableTables() {
     if (vnni) out.push_back(&avx512_vnni::Table());
     if (vnni && MayUseTiles()) out.push_back(&amx::Table());
 #endif
+    // Sets that are left out of a build (RINGSIDE_NATIVE) stand for the portable one.
+    out.erase(std::remove(out.begin() + 1, out.end(), out.front()), out.end());
     return out;
   }();
   return tables;

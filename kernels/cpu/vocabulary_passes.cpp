@@ -8,7 +8,7 @@
 namespace ringside::cpu {
 namespace {
 
-constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+constexpr float kRemoved = -std::numeric_limits<float>::infinity();  // logit of a token that cannot be sampled
 constexpr size_t kLanes = 16;
 
 // Independent lanes, so that the compiler can vectorize without reordering any sum.
@@ -108,15 +108,14 @@ void VocabularyPasses::GatherAtLeast(std::span<const float> logits, float thresh
     if (block_best_[block] < threshold) continue;
     const size_t end = std::min((block + 1) * kBlock, logits.size());
     for (size_t id = block * kBlock; id < end; ++id) {
-      if (logits[id] >= threshold && logits[id] > kMinusInfinity)
-        out.emplace_back(logits[id], static_cast<int32_t>(id));
+      if (logits[id] >= threshold && logits[id] > kRemoved) out.emplace_back(logits[id], static_cast<int32_t>(id));
     }
   }
 }
 
 float VocabularyPasses::LowerBoundOfTop(int64_t k) {
   CHECK_GT(k, 0);
-  if (k > static_cast<int64_t>(block_best_.size())) return kMinusInfinity;
+  if (k > static_cast<int64_t>(block_best_.size())) return kRemoved;
   bound_scratch_ = block_best_;
   std::nth_element(bound_scratch_.begin(), bound_scratch_.begin() + (k - 1), bound_scratch_.end(), std::greater<>());
   return bound_scratch_[k - 1];

@@ -15,7 +15,8 @@ class Processes {
  public:
   /// Waits for the other processes; returns at once if this one was started alone. Later, a process that is silent for
   /// `timeout`, or leaves before the first one does, fails every group of the others.
-  /// ERRORS: kUnavailable if there are other processes and this program was built without MPI, or if MPI fails.
+  /// ERRORS: kUnavailable if there are other processes, and MPI is not installed or fails, or this program was built
+  /// without it.
   static Result<std::unique_ptr<Processes>> Join(std::chrono::milliseconds timeout);
   /// REQUIRES: Leave has been called.
   virtual ~Processes() = default;
@@ -47,7 +48,7 @@ class Processes {
   static constexpr std::chrono::milliseconds kNoTimeout = std::chrono::hours(24 * 365);
 };
 
-/// ERRORS: kUnavailable if this program was built without MPI.
+/// ERRORS: kUnavailable if this program was built without MPI, or MPI is not installed or fails.
 Result<std::unique_ptr<Processes>> JoinByMpi(std::chrono::milliseconds timeout);
 
 }  // namespace ringside

@@ -5,12 +5,15 @@
 #include <boost/asio/read_until.hpp>
 #include <boost/asio/write.hpp>
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "clients/wire/client_event.h"
 #include "clients/wire/conversations.h"
 #include "clients/wire/server_event.h"
 #include "clients/wire/server_url.h"
+#include "clients/wire/wire_stream.h"
 #include "tests/clients/fake_server.h"
 
 namespace ringside::client {
@@ -324,6 +327,30 @@ TEST(Conversations, RenamingKeepsOtherMetadata) {
   EXPECT_EQ(before->instructions, "Be kind.");
   ASSERT_TRUE(SetTitle(http, "conv_a", "new").ok());
   EXPECT_EQ(Json::parse(body), Json({{"metadata", {{"k", "v"}, {"title", "new"}}}}));
+}
+
+TEST(WireStream, FindsTheAuthoritiesOfASystemOtherThanOpenSsls) {
+  // Any certificate: this one is trusted by no one.
+  constexpr char kCertificate[] = R"(-----BEGIN CERTIFICATE-----
+MIIBdDCCARugAwIBAgIUdy+vhFhzBfag2bJqUFkcnr781j0wCgYIKoZIzj0EAwIw
+DzENMAsGA1UEAwwEdGVzdDAgFw0yNjEyMDEwNjM4MTVaGA8yMTI2MTEwNzA2Mzgx
+NVowDzENMAsGA1UEAwwEdGVzdDBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABP+x
+h8KY2YIjDwlFcKkXtiLQ920eTx7tAfQ3Fp9blZe/xrMvEqOnOEK2RmCGZ7kAJ95V
+VBzS35jwE0XiTpApiYejUzBRMB0GA1UdDgQWBBTctcRnwO0Lt01XX06WdyxOPSsq
+ejAfBgNVHSMEGDAWgBTctcRnwO0Lt01XX06WdyxOPSsqejAPBgNVHRMBAf8EBTAD
+AQH/MAoGCCqGSM49BAMCA0cAMEQCIEno9pAGtgnTGHSBn8/eu36h5hbrq9mqMe25
+5WI1t+M4AiB2vypmaBjMO6wkV8GfVFGMNcI1cH93uQNmT7dSrcqe5A==
+-----END CERTIFICATE-----
+)";
+  const std::string folder = ::testing::TempDir() + "authorities";
+  std::filesystem::create_directory(folder);
+  const std::string broken = folder + "/broken.pem", whole = folder + "/whole.pem", absent = folder + "/absent.pem";
+  std::ofstream(broken) << "no certificate";
+  std::ofstream(whole) << kCertificate;
+  asio::ssl::context context(asio::ssl::context::tls_client);
+  EXPECT_EQ(TrustSystem(context, "/no/such/folder", {absent, broken, whole}), whole);
+  EXPECT_EQ(TrustSystem(context, "/no/such/folder", {absent, broken}), "");
+  EXPECT_EQ(TrustSystem(context, folder, {whole}), "");
 }
 
 TEST(HttpClient, ReportsTheServersMessage) {

@@ -15,7 +15,7 @@ FILES = """
     share/doc/ringside/operating/runbook.md share/doc/ringside/operating/options.md share/doc/ringside/copyright
     share/fish/vendor_completions.d/ringside.fish share/fish/vendor_completions.d/ringside-server.fish
     share/fish/vendor_completions.d/ringside-bench.fish share/fish/vendor_completions.d/ringside-convert.fish
-    share/ringside/monitoring/ringside.dashboard.json share/ringside/monitoring/ringside.rules.yml
+    share/ringside/monitoring/ringside.dashboard.json share/ringside/monitoring/ringside.rules.yml share/ringside/sources
     share/man/man1/ringside.1.gz share/man/man8/ringside-server.8.gz
     share/man/man1/ringside-bench.1.gz share/man/man1/ringside-convert.1.gz
     share/zsh/vendor-completions/_ringside share/zsh/vendor-completions/_ringside-server

@@ -1,0 +1,37 @@
+# Third-party libraries with binary code. Each target stands for the system's shared library, or, in a program with the
+# property RINGSIDE_ARCHIVES, for archives: the programs of the wheel run on systems without these libraries.
+find_package(fmt REQUIRED)
+find_package(OpenSSL REQUIRED COMPONENTS Crypto SSL)
+find_package(RocksDB REQUIRED)
+find_package(yaml-cpp REQUIRED)
+pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
+pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
+pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+
+# The shared library, then the archives: names of files, or targets of ours.
+function(ringside_third_party target shared)
+  add_library(${target} INTERFACE)
+  set(archives $<BOOL:$<TARGET_PROPERTY:RINGSIDE_ARCHIVES>>)
+  target_link_libraries(${target} INTERFACE $<$<NOT:${archives}>:${shared}>)
+  foreach(archive ${ARGN})
+    if(NOT archive MATCHES "^ringside_")
+      find_library(ARCHIVE_${archive} lib${archive}.a)
+      set(archive ${ARCHIVE_${archive}})
+    endif()
+    if(archive)
+      target_link_libraries(${target} INTERFACE $<${archives}:${archive}>)
+    endif()
+  endforeach()
+endfunction()
+
+# Debian has no archive of fmt.
+add_library(ringside_fmt_archive STATIC EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/wheel/fmt_archive.cpp)
+target_compile_options(ringside_fmt_archive PRIVATE -fkeep-inline-functions -fno-inline)
+ringside_third_party(ringside_fmt fmt::fmt ringside_fmt_archive)
+ringside_third_party(ringside_crypto OpenSSL::Crypto crypto)
+ringside_third_party(ringside_tls OpenSSL::SSL ssl crypto)
+ringside_third_party(ringside_pcre2 PkgConfig::PCRE2 pcre2-8)
+ringside_third_party(ringside_rocksdb RocksDB::rocksdb-shared rocksdb snappy lz4 zstd bz2 z)
+ringside_third_party(ringside_utf8proc PkgConfig::UTF8PROC utf8proc)
+ringside_third_party(ringside_xxhash PkgConfig::XXHASH xxhash)
+ringside_third_party(ringside_yaml yaml-cpp yaml-cpp)
