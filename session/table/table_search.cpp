@@ -72,7 +72,7 @@ std::optional<SearchMatch> FindInItems(const SharedList<Item>& items, const std:
   return std::nullopt;
 }
 
-size_t BytesOf(const SharedList<Item>& items) {
+size_t TextBytesOf(const SharedList<Item>& items) {
   size_t bytes = 0;
   for (const Item& item : items) bytes += item.text.size();
   return bytes;
@@ -117,7 +117,7 @@ Result<SearchPage> SessionTable::Search(const Caller& caller, const SearchQuery&
     page.last_id = id;
     if (!session.ok()) continue;  // deleted meanwhile, or damaged
     const SharedList<Item> items = (*session)->Items();
-    const size_t size = BytesOf(items);
+    const size_t size = TextBytesOf(items);
     bytes += size;
     std::optional<SearchMatch> match;
     const RequestWatch* watch = RequestWatch::Current();
