@@ -11,8 +11,7 @@ namespace ringside {
 
 struct CpuBackendOptions {
   int threads = 0;              // 0 = all cores this process may use
-  std::string instruction_set;  // "": the best available; or "portable", "avx2", "avx_vnni", "avx512", "avx512_vnni",
-                                // "amx"
+  std::string instruction_set;  // "": the best available; or one of CpuInstructionSets
 };
 
 /// The all-reduce algorithm of a tensor-parallel group.

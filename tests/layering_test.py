@@ -138,7 +138,7 @@ MAX_FILES = {(r"rocksdb/", "cache"): 1, (r"rocksdb/", "session"): 1}
 # The standard library and the operating system: lower-case C++ names without a dot, C headers, POSIX and compiler ones.
 SYSTEM = re.compile(
     r"^([a-z_]+|(sys|arpa|netinet|net|linux|asm)/[a-z_]+\.h|"
-    r"(immintrin|x86intrin|cpuid|cxxabi|unistd|fcntl|signal|termios|poll|sched|pthread|dirent|dlfcn|pwd|netdb|errno|getopt|malloc|time)\.h)$"
+    r"(immintrin|x86intrin|arm_neon|cpuid|cxxabi|unistd|fcntl|signal|termios|poll|sched|pthread|dirent|dlfcn|pwd|netdb|errno|getopt|malloc|time)\.h)$"
 )
 # An unindented definition, so in the shared namespace. kernels/cpu compiles its own headers once per instruction set,
 # in separate namespaces.

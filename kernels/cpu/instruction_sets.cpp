@@ -4,6 +4,9 @@
 #include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#elif defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
 #endif
 
 #include <algorithm>
@@ -31,24 +34,36 @@ bool MayUseTiles() {
   constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
+
+/// Appends the tables that this machine supports, slowest first.
+void AppendUsable(std::vector<const KernelTable*>* out) {
+  __builtin_cpu_init();
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+  const bool vnni = avx512 && __builtin_cpu_supports("avx512vnni");
+  if (avx2) out->push_back(&avx2::Table());
+  if (avx2 && __builtin_cpu_supports("avxvnni")) out->push_back(&avx_vnni::Table());
+  if (avx512) out->push_back(&avx512::Table());
+  if (vnni) out->push_back(&avx512_vnni::Table());
+  if (vnni && MayUseTiles()) out->push_back(&amx::Table());
+}
+#elif defined(__aarch64__)
+/// Appends the tables that this machine supports, slowest first. NEON is a part of AArch64.
+void AppendUsable(std::vector<const KernelTable*>* out) {
+  const bool dotprod = (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+  out->push_back(&neon::Table());
+  if (dotprod) out->push_back(&neon_dotprod::Table());
+  if (dotprod && (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0) out->push_back(&neon_i8mm::Table());
+}
+#else
+void AppendUsable(std::vector<const KernelTable*>*) {}
 #endif
 
-/// Tables that this machine supports, slowest first.
 const std::vector<const KernelTable*>& UsableTables() {
   static const std::vector<const KernelTable*> tables = [] {
     std::vector<const KernelTable*> out = {&portable::Table()};
-#if defined(__x86_64__)
-    __builtin_cpu_init();
-    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
-    const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
-    const bool vnni = avx512 && __builtin_cpu_supports("avx512vnni");
-    if (avx2) out.push_back(&avx2::Table());
-    if (avx2 && __builtin_cpu_supports("avxvnni")) out.push_back(&avx_vnni::Table());
-    if (avx512) out.push_back(&avx512::Table());
-    if (vnni) out.push_back(&avx512_vnni::Table());
-    if (vnni && MayUseTiles()) out.push_back(&amx::Table());
-#endif
+    AppendUsable(&out);
     // Sets that are left out of a build (RINGSIDE_NATIVE) stand for the portable one.
     out.erase(std::remove(out.begin() + 1, out.end(), out.front()), out.end());
     return out;

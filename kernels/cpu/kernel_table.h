@@ -148,7 +148,8 @@ struct KernelTable {
   void (*update_state)(const RecurrenceCall& call, const RecurrenceSegment& segment, int64_t head);
 };
 
-// Each returns a constant that is defined in its own source file. Those after the first exist only in builds for x86.
+// Each returns a constant that is defined in its own source file. Those after the first exist only in builds for
+// x86-64 and for AArch64.
 namespace portable {
 const KernelTable& Table();
 }
@@ -165,6 +166,15 @@ namespace avx512_vnni {
 const KernelTable& Table();
 }
 namespace amx {
+const KernelTable& Table();
+}
+namespace neon {
+const KernelTable& Table();
+}
+namespace neon_dotprod {
+const KernelTable& Table();
+}
+namespace neon_i8mm {
 const KernelTable& Table();
 }
 

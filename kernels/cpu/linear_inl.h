@@ -10,9 +10,9 @@
 // THREAD: any.
 #pragma once
 
-#include "kernels/cpu/block_inl.h"
+#include "kernels/cpu/row_tiles_inl.h"
 #ifdef RINGSIDE_TILE_UNIT
-#include "kernels/cpu/tile_unit_inl.h"
+#include RINGSIDE_TILE_UNIT
 #endif
 
 namespace ringside::cpu::RINGSIDE_LANES {
@@ -109,8 +109,7 @@ template <class F>
 void PanelTimesRowTile(const LinearPiece& piece, const uint8_t* p, int64_t panel, const ActivationBlock* x,
                        int64_t tile_rows, int64_t row) {
   int64_t i = 0;
-  // With single-instruction dot products, unpacking a block costs more than spilling sums to memory.
-  if constexpr (kWideRegisters || kUnsignedEightBits) {
+  if constexpr (kMostRows >= 16) {
     for (; i + 16 <= tile_rows; i += 16) QuantizedTile<F, 16>(piece, p, panel, x + i, tile_rows, row + i);
     for (; i + 8 <= tile_rows; i += 8) QuantizedTile<F, 8>(piece, p, panel, x + i, tile_rows, row + i);
   }
@@ -130,7 +129,7 @@ void QuantizedPiece(const LinearPiece& piece) {
     int64_t row = piece.first_row;
     if constexpr (kTileUnit) {
       const int64_t tiles = (piece.last_row - row) / kRowTile;
-      if (tiles > 0) TileUnit<F>::PanelTimesRowTiles(piece, p, panel, row, tiles);
+      if (tiles > 0) PanelTimesRowTiles<F>(piece, p, panel, row, tiles);
       row += tiles * kRowTile;
     }
     for (; row < piece.last_row; row += kRowTile) {

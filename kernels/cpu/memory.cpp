@@ -1,6 +1,7 @@
 #include "kernels/cpu/memory.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -10,7 +11,13 @@
 namespace ringside::cpu {
 namespace {
 
-constexpr size_t kPage = 4096, kHugePage = size_t{2} << 20, kArena = size_t{64} << 20;
+constexpr size_t kHugePage = size_t{2} << 20, kArena = size_t{64} << 20;
+
+/// 4 KiB on x86-64; up to 64 KiB on AArch64. A huge page is a multiple.
+size_t PageSize() {
+  static const auto size = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return size;
+}
 
 size_t RoundUp(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
 
@@ -22,7 +29,7 @@ std::byte* Map(size_t bytes, int access) {
 /// Maps whole pages; large blocks are aligned to a huge page.
 std::byte* MapAligned(size_t bytes, int access) {
   if (bytes > SIZE_MAX / 2) return nullptr;
-  const size_t size = RoundUp(bytes, kPage);
+  const size_t size = RoundUp(bytes, PageSize());
   if (size < kHugePage) return Map(size, access);
   std::byte* raw = Map(size + kHugePage, access);
   if (raw == nullptr) return nullptr;
@@ -34,11 +41,11 @@ std::byte* MapAligned(size_t bytes, int access) {
 
 /// Best effort; small pages work too.
 std::byte* WithHugePages(std::byte* p, size_t bytes) {
-  if (p != nullptr && bytes >= kHugePage) madvise(p, RoundUp(bytes, kPage), MADV_HUGEPAGE);
+  if (p != nullptr && bytes >= kHugePage) madvise(p, RoundUp(bytes, PageSize()), MADV_HUGEPAGE);
   return p;
 }
 
-void Unmap(std::byte* p, size_t bytes) { CHECK_EQ(munmap(p, RoundUp(bytes, kPage)), 0); }
+void Unmap(std::byte* p, size_t bytes) { CHECK_EQ(munmap(p, RoundUp(bytes, PageSize())), 0); }
 
 }  // namespace
 
@@ -52,7 +59,7 @@ void* Memory::Allocate(size_t bytes) {
 }
 
 int64_t Memory::PageBytes(int64_t slab_bytes) {
-  return static_cast<int64_t>(slab_bytes >= static_cast<int64_t>(2 * kHugePage) ? kHugePage : kPage);
+  return static_cast<int64_t>(slab_bytes >= static_cast<int64_t>(2 * kHugePage) ? kHugePage : PageSize());
 }
 
 void* Memory::Reserve(size_t bytes) { return MapAligned(std::max<size_t>(bytes, 1), PROT_NONE); }

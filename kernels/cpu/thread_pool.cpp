@@ -21,6 +21,8 @@ uint64_t Count(uint64_t ticket) { return ticket >> kFieldBits & kField; }
 void Pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("isb");  // waits about as long; `yield` is no wait on most processors
 #endif
 }
 

@@ -1,13 +1,13 @@
-// Full row tiles of 16 on AMX: one tile product gives the integer sums of a block for 16 rows and 16 outputs, followed
-// by the same float operations as elsewhere (linear_inl.h). The activation layout is the left operand as is (16 rows of
-// 32 int8, one block apart); the unpacked groups are the right one (8 rows of 16 outputs x 4 bytes). A thread
-// configures the tiles at the start of a piece and releases them at its end, so that the kernel need not save 8 KiB of
-// tile state on context switches. Included only by isa_amx.cpp.
+// Row tiles (row_tiles_inl.h) on AMX: one tile product gives the integer sums of a block for 16 rows and 16 outputs,
+// followed by the same float operations as elsewhere (linear_inl.h). The activation layout is the left operand as is
+// (16 rows of 32 int8, one block apart); the unpacked groups are the right one (8 rows of 16 outputs x 4 bytes). A
+// thread configures the tiles at the start of a piece and releases them at its end, so that the kernel need not save 8
+// KiB of tile state on context switches. Included only by isa_amx.cpp.
 #pragma once
 
 #include <immintrin.h>
 
-#include "kernels/cpu/block_inl.h"
+#include "kernels/cpu/row_tiles_inl.h"
 
 namespace ringside::cpu::RINGSIDE_LANES {
 namespace {
@@ -54,31 +54,6 @@ struct alignas(64) TileSums {
   int32_t low[256], high[256];  // [row][output]
 };
 
-/// Some consecutive blocks of a panel, unpacked once for all row tiles.
-struct alignas(64) UnpackedBlocks {
-  static constexpr int64_t kMaxBlocks =
-      24;  // fits in the L1 cache together with these blocks of 16 rows of activations
-  uint8_t weights[kMaxBlocks][512];
-  BlockScales scales[kMaxBlocks];
-};
-
-/// Unpacks blocks [first, first + count) of the panel from p on; returns the address of the next block.
-template <class F>
-const uint8_t* Unpack(const uint8_t* p, const uint8_t** header, int64_t first, int64_t count, UnpackedBlocks* out) {
-  using L = typename F::Layout;
-  for (int64_t b = 0; b < count; ++b, p += L::kBytes) {
-    if ((first + b) % L::kBlocks == 0) *header = p, p += L::kHeader;
-    F::Scales(*header, p, &out->scales[b]);
-    U8x64 groups[8];
-    F::template Groups<0>(p, &groups[0], &groups[4]);
-    F::template Groups<1>(p, &groups[1], &groups[5]);
-    F::template Groups<2>(p, &groups[2], &groups[6]);
-    F::template Groups<3>(p, &groups[3], &groups[7]);
-    LANES_UNROLL for (int j = 0; j < 8; ++j) _mm512_store_si512(out->weights[b] + 64 * j, groups[j]);
-  }
-  return p;
-}
-
 /// Integer sums of one block for 16 rows. `x` is the block of the first row, followed by those of the next rows. kTile
 /// 0 or 1 selects the tiles, so that two products can be in flight.
 template <class F, int kTile>
@@ -123,34 +98,12 @@ LANES_INLINE void AddTileSums(const TileSums& t, const BlockScales& scales, cons
 template <class F>
 struct TileUnit {
   using Use = TileUse<F>;
-  static constexpr int64_t kMaxTiles = kMaxPieceRows / kRowTile;
 
-  /// One panel times `tiles` full row tiles from `row` on.
-  LANES_PRODUCT static void PanelTimesRowTiles(const LinearPiece& piece, const uint8_t* p, int64_t panel, int64_t row,
-                                               int64_t tiles) {
-    UnpackedBlocks unpacked;
-    alignas(64) float sums[kMaxTiles][256];  // acc between two runs of blocks: [tile][row][output]
-    const int64_t blocks = piece.cols / kBlock;
-    const uint8_t* header = p;
-    for (int64_t first = 0; first < blocks; first += UnpackedBlocks::kMaxBlocks) {
-      const int64_t count = blocks - first < UnpackedBlocks::kMaxBlocks ? blocks - first : UnpackedBlocks::kMaxBlocks;
-      p = Unpack<F>(p, &header, first, count, &unpacked);
-      StoresBeforeTiles(&unpacked);
-      for (int64_t tile = 0; tile < tiles; ++tile) {
-        const int64_t tile_row = row + tile * kRowTile;
-        F32x16 acc[16];
-        LANES_UNROLL for (int i = 0; i < 16; ++i) acc[i] = first == 0 ? Zero() : Load(sums[tile] + 16 * i);
-        RunBlocks(unpacked, count, piece.activations + tile_row * blocks + first * kRowTile, acc);
-        if (first + count == blocks) {
-          LANES_UNROLL for (int i = 0; i < 16; ++i) StoreOutputs(piece, panel, tile_row + i, acc[i]);
-        } else {
-          LANES_UNROLL for (int i = 0; i < 16; ++i) Store(sums[tile] + 16 * i, acc[i]);
-        }
-      }
-    }
+  static LANES_INLINE void StoreGroups(const U8x64* groups, uint8_t* weights) {
+    LANES_UNROLL for (int j = 0; j < 8; ++j) _mm512_store_si512(weights + 64 * j, groups[j]);
+    StoresBeforeTiles(weights);
   }
 
- private:
   /// Overlaps a block's tile product with the float operations of the previous block.
   static LANES_INLINE void RunBlocks(const UnpackedBlocks& w, int64_t count, const ActivationBlock* x, F32x16* acc) {
     TileSums even, odd;

@@ -313,7 +313,7 @@ std::vector<ConfigOption> EngineSettings() {
        {},
        Kind::kValue,
        "NAME",
-       "portable, avx2, avx_vnni, avx512, avx512_vnni or amx [the best there is]",
+       "portable; avx2, avx_vnni, avx512, avx512_vnni, amx; neon, neon_dotprod, neon_i8mm [the best there is]",
        ApplyInstructionSet},
       {"prefill-chunk",
        {},

@@ -206,6 +206,7 @@ LANES_INLINE __m256i Broadcast4Bytes(const int8_t* x) {
 
 #ifdef __AVXVNNI__
 constexpr bool kUnsignedEightBits = true;
+constexpr int kMostRows = 16;
 LANES_INLINE I32x16 DotOne(I32x16 s, U8x64 a, const int8_t* xa) {
   const __m256i x = Broadcast4Bytes(xa);
   return {_mm256_dpbusd_avx_epi32(s.l, a.l, x), _mm256_dpbusd_avx_epi32(s.h, a.h, x)};
@@ -216,6 +217,7 @@ LANES_INLINE I32x16 DotPair(I32x16 s, U8x64 a, const int8_t* xa, U8x64 b, const 
 LANES_INLINE I32x16 DotEightBits(I32x16 s, U8x64 a, const int8_t* xa) { return DotOne(s, a, xa); }
 #else
 constexpr bool kUnsignedEightBits = false;
+constexpr int kMostRows = 4;
 LANES_INLINE __m256i AddPairs(__m256i s, __m256i products) {
   return _mm256_add_epi32(s, _mm256_madd_epi16(products, _mm256_set1_epi16(1)));
 }

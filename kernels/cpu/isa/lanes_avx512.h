@@ -14,6 +14,7 @@ using I32x16 = __m512i;
 using U8x64 = __m512i;
 
 constexpr bool kWideRegisters = true;  // 32 registers of 16 lanes hold whole blocks and large tiles
+constexpr int kMostRows = 16;
 
 LANES_INLINE __mmask16 FirstLanes(int64_t n) { return static_cast<__mmask16>((1u << n) - 1u); }
 

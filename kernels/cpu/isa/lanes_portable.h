@@ -18,6 +18,7 @@ struct U8x64 {
 };
 
 constexpr bool kWideRegisters = false;
+constexpr int kMostRows = 4;
 constexpr bool kUnsignedEightBits = false;
 
 template <class F>

@@ -1,5 +1,5 @@
 // Sixteen lanes of float32, the one vector type that every operation is written for. Each instruction set defines the
-// same types and functions (lanes_avx512.h, lanes_avx2.h, lanes_portable.h) with bit-identical results:
+// same types and functions (lanes_avx512.h, lanes_avx2.h, lanes_neon.h, lanes_portable.h) with bit-identical results:
 //
 //   Fma(a, b, c)             a * b + c, rounded once; MinusFma: c - a * b, rounded once
 //   Max(a, b), Min(a, b)     a > b ? a : b, a < b ? a : b: the second operand if either is NaN
@@ -13,6 +13,9 @@
 //   DotOne                   as DotPair for one group (bytes at most 127)
 //   DotEightBits             as DotOne for weights stored with + 128. If kUnsignedEightBits the sum includes the + 128,
 //                            and the caller starts from -128 * sum(x); otherwise it does not.
+//
+// Sizes: kWideRegisters if a register has 16 lanes; kMostRows is the number of rows whose integer sums are computed
+// together: 16 where unpacking a block costs more than spilling sums to memory.
 //
 // All names are internal to the including file.
 #pragma once

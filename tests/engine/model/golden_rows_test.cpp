@@ -97,7 +97,8 @@ TEST_P(GoldenRows, ChangeOnlyWithTheArithmeticVersion) {
 
 INSTANTIATE_TEST_SUITE_P(All, GoldenRows,
                          ::testing::Values("cpu_portable", "cpu_avx2", "cpu_avx_vnni", "cpu_avx512", "cpu_avx512_vnni",
-                                           "cpu_amx", "cuda_bf16", "cuda_f16", "cuda_bf16_fixed", "cuda_bf16_unpacked"),
+                                           "cpu_amx", "cpu_neon", "cpu_neon_dotprod", "cpu_neon_i8mm", "cuda_bf16",
+                                           "cuda_f16", "cuda_bf16_fixed", "cuda_bf16_unpacked"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
