@@ -22,6 +22,7 @@ struct Group {
   std::string_view first, heading;
 };
 constexpr Group kGroups[] = {
+    {"profile", "Profile"},
     {"model", "Model"},
     {"host", "Network"},
     {"store-path", "Storage"},
