@@ -232,6 +232,10 @@ void TurnProgress::Finish(const TurnEnd& end, double completed_at) {
     // As if the turn had never existed: it can be requested again.
     response.status = ResponseStatus::kFailed;
     response.items_end = response.input_items_end = response.items_before;
+    const auto failed = [](const auto& one) { return one->status == ResponseStatus::kFailed; };
+    if (context_->options.models != nullptr && std::ranges::all_of(conversation_.responses.all(), failed)) {
+      conversation_.model.clear();  // it has not begun: another model may be asked
+    }
   } else {
     Timeline& next = running_->next;
     const bool cut = end.reason != FinishReason::kStop;

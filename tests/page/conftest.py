@@ -62,10 +62,10 @@ def server(shared_server):
 
 @pytest.fixture
 def start(model, tmp_path):
-    """Starts a server with these flags."""
+    """Starts a server with these flags; `model`: None with --models-dir."""
     servers = []
 
-    def start(*flags):
+    def start(*flags, model=model):
         servers.append(PausedServer(model, *flags, folder=tmp_path))
         return servers[-1].wait_until_ready()
 

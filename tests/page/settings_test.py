@@ -3,6 +3,7 @@
 import re
 
 import pytest
+import tiny_model
 from playwright.sync_api import expect
 
 
@@ -99,6 +100,29 @@ def test_model_is_chosen(start, tab):
     page.ask_and_wait("Hello again")
     models = [event.get("model") for event in page.wire.get("asked") if event["type"] == "response.create"]
     assert models == [None, "other"]
+
+
+def test_conversation_keeps_the_model_of_a_folder(start, tab, tmp_path):
+    folder = tmp_path / "models"
+    folder.mkdir()
+    for seed, name in enumerate(("alpha", "bravo")):
+        tiny_model.make(folder / f"{name}.gguf", seed=seed + 1, endless=True)
+    (folder / "broken.gguf").write_bytes(b"GGUF nonsense")
+    page = tab(start("--models-dir", folder, model=None), wired=True)
+    choice = page.page.get_by_label("Model")
+    expect(choice).to_have_value("alpha")
+    expect(choice.locator("option")).to_have_text(["alpha", "bravo"])  # without the file that cannot be loaded
+    choice.select_option("bravo")
+    page.ask_and_wait("Hello")
+    expect(choice).to_be_disabled()
+    expect(choice).to_have_value("bravo")
+    page.ask_and_wait("Hello again")
+    page.begin_new()
+    expect(choice).to_be_enabled()
+    choice.select_option("alpha")
+    page.ask_and_wait("Hello")
+    expect(choice).to_be_disabled()
+    expect(choice).to_have_value("alpha")
 
 
 def test_one_model_needs_no_choice(server, tab):

@@ -100,7 +100,15 @@ TEST_F(SeveralModelsTest, FailedFirstTurnChoosesNothing) {
   large.window = {};
   EXPECT_FALSE(Refusal(std::move(large)).ok());
   EXPECT_EQ(table->GetSession(me, id)->model, "");
+  Start(AskModel("bravo", "Hi", id));
+  engine->End(engine->count() - 1, FinishReason::kError,
+              Status(StatusCode::kUnavailable, "no weights", "model", kModelLoadFailed));
+  table->Flush();
+  EXPECT_EQ(table->GetSession(me, id)->model, "");
+  Restart();
+  EXPECT_EQ(table->GetSession(me, id)->model, "");
   Turn(AskModel("alpha", "Hi", id), "Yo");
+  Turn(Ask("More", id), "No");
   EXPECT_THAT(Prompt(), EndsWith(kAlphaStart));
 }
 
