@@ -93,8 +93,8 @@ class SessionTable {
   /// The conversation that a link opens, whoever its owner is. ERRORS: kNotFound (share_not_found).
   Result<SharedSession> ReadShare(std::string_view token) const;
 
-  /// Searches the texts of the caller's messages. Blocks while it reads. ERRORS: kNotFound for `after`; kOverloaded
-  /// (rate_limit_exceeded); kCancelled: the client left.
+  /// Searches the texts of the caller's messages. Blocks while it reads. ERRORS: kInvalidArgument for ill-formed UTF-8;
+  /// kNotFound for `after`; kOverloaded (rate_limit_exceeded); kCancelled: the client left.
   Result<SearchPage> Search(const Caller& caller, const SearchQuery& query);
 
   // Turns.

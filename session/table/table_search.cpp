@@ -98,6 +98,9 @@ Result<std::shared_ptr<void>> TakeSearchPlace(const std::shared_ptr<Turns>& turn
 
 Result<SearchPage> SessionTable::Search(const Caller& caller, const SearchQuery& query) {
   CHECK_GE(query.limit, 1);
+  if (ToValidUtf8(query.text) != query.text) {  // unlike a body's texts, a query's may be any bytes
+    return InvalidArgument("'query' is not valid UTF-8.", "query", "invalid_value");
+  }
   ASSIGN_OR_RETURN(const std::shared_ptr<void> place, TakeSearchPlace(state_->turns, caller.principal));
   const std::string wanted = ToLower(query.text);
   SearchPage page;

@@ -55,6 +55,12 @@ TEST_F(SearchTest, ExcerptsKeepWholeCharacters) {
   EXPECT_TRUE(page.matches[0].after.ends_with("ö…"));
 }
 
+TEST_F(SearchTest, IllFormedTextsAreRefused) {
+  for (const char* text : {"\xff", "a\xc3", "\xed\xa0\x80"}) {
+    EXPECT_EQ(table->Search(me, {text}).status().code(), StatusCode::kInvalidArgument);
+  }
+}
+
 TEST_F(SearchTest, PagesContinueAfterARestart) {
   std::vector<std::string> ids;
   for (int i = 0; i < 5; ++i) ids.insert(ids.begin(), Add({"needle " + std::to_string(i)}));

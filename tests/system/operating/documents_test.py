@@ -73,7 +73,7 @@ def test_the_table_of_a_create_names_its_fields():
 def test_documented_flags_exist(name):
     keys = {"--owner", "--expires", "--scopes", "--overlap", "--turns", "--tokens-per-minute", "--sessions", "--chains",
             "--text-mb", "--stored-mb", "--connections"}  # of `ringside keys`
-    builds = {"--peer", "--preset", "--build", "--target", "--install", "--prefix"}  # of scripts and cmake
+    builds = {"--peer", "--preset", "--build", "--target", "--install", "--prefix", "--chat", "--server"}  # of scripts and cmake
     # systemd, container runtimes, Debian tools
     others = {"--now", "--offline", "--cap-drop", "--file", "--format", "--read-only", "--stop-timeout", "--userspec", "--variant",
               "--no-install-recommends"}
