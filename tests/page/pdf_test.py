@@ -92,13 +92,13 @@ def test_objects_in_streams(shared_page):
     (pdf(stream(b"\0" * (200 << 20))), "too_large"),
     (pdf(shows(b"(aaaaaaaaaaaaaaaaaaaa) Tj " * 60_000)), "too_large"),
     (pdf(shows(b"/X Do " * 10_000), extra={30: stream(b"/X Do " * 10_000, b"/Subtype /Form /Resources << /XObject << /X 30 0 R >> >>")},
-         page=b"/XObject << /X 30 0 R >>"), "no_text"),
+         page=b"/XObject << /X 30 0 R >>"), "too_large"),
     (pdf(shows(b"(a) Tj")).replace(b"/Kids [3 0 R]", b"/Kids [2 0 R]"), "damaged"),
-    (b"%PDF-1.7\n" + b"1 0 obj (" * 300_000, "too_large"),
-    (b"%PDF-1.7\n" + b"1 0 obj [<<" * 300_000, "damaged"),
+    (b"%PDF-1.7\n" + b"".join(b"\n%d 0 obj (" % number for number in range(200_000)), "too_large"),
+    (b"%PDF-1.7\n" + b"\n1 0 obj [<<" * 300_000, "damaged"),
 ])
 def test_refusals_are_bounded(shared_page, file, reason):
-    assert read(shared_page, file) in ([{"refused": reason}], [{"refused": "too_large"}])
+    assert read(shared_page, file) == [{"refused": reason}]
 
 
 def test_tables_of_fonts_are_bounded(shared_page):
