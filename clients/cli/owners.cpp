@@ -53,7 +53,7 @@ int ShowOwners(const ServerAccess& server, bool json) {
     std::printf("%s\n", list->json.c_str());
     return 0;
   }
-  std::string text = OwnerLine("owner", "conversations", "chains", "on disk", "in memory", "turns");
+  std::string text = OwnerLine("owner", "conversations", "chains", "on disk", "in memory", "active");
   for (const OwnerSummary& owner : list->owners) text += OwnerLine(owner, NameOf(owner.owner));
   text += OwnerLine(list->totals, "all");
   std::fputs(Sanitise(text).c_str(), stdout);

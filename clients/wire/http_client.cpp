@@ -26,6 +26,9 @@ Failure RefusedBy(int status, const std::string& body) {
   if (json.is_object() && json.contains("reason") && json["reason"].is_string()) {
     failure.message = "The server is not ready: " + json["reason"].get<std::string>() + ".";
   }
+  // A route outside the key's scope answers like an unknown one.
+  if (status == 404 && failure.message.starts_with("There is nothing at "))
+    failure.message += " The command may need a key with scope admin.";
   if (status == 401) failure.message += " Give the server's key with --api-key or RINGSIDE_API_KEY.";
   return failure;
 }

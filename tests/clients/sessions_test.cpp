@@ -206,6 +206,12 @@ TEST_F(SessionsTest, VerifiesOneOrAllAndFailsForDamage) {
   EXPECT_EQ(out_, "0 sound, 0 damaged, 1 not checked\n");
 }
 
+TEST_F(SessionsTest, NamesTheScopeOfARouteThatTheKeyDoesNotSee) {
+  On("POST /v1/conversations/conv_a/verify", R"({"error":{"message":"There is nothing at POST /v1/x."}})", 404);
+  EXPECT_EQ(Run(Verb::kVerify, {"conv_a"}), 1);
+  EXPECT_THAT(err_, HasSubstr("nothing at POST /v1/x. The command may need a key with scope admin.\n"));
+}
+
 TEST_F(SessionsTest, ListNamesTheDamagedAndFailsForThem) {
   On("GET /v1/conversations?limit=100", R"({"data":[{"id":"conv_a","ringside":{"items":2,"damaged":null}},
       {"id":"conv_b","ringside":{"items":0,"damaged":"the chain breaks at record 4"}}],"has_more":false})");

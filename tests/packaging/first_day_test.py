@@ -33,7 +33,9 @@ def day(tmp_path, tmp_path_factory):
     (folder / "scripts").mkdir(parents=True)
     # The build of the preset is checked below; here it is this one.
     (folder / "scripts/build").write_text('#!/bin/sh\n[ "$*" = package ]\n')
-    (folder / "scripts/build").chmod(0o700)
+    (folder / "scripts/install").write_text('#!/bin/sh\n[ $# = 0 ]\n')
+    for script in ("build", "install"):
+        (folder / "scripts" / script).chmod(0o700)
     (folder / "build").mkdir()
     (folder / "build/package").symlink_to(BUILD)
     hub = ModelServer()
@@ -49,7 +51,7 @@ def day(tmp_path, tmp_path_factory):
     script = "set -eu\ntrap 'kill ${SERVER:-0} 2> /dev/null || true' EXIT\n"
     for title, commands in steps():
         script += f"echo '## {title}'\n{commands}\n"
-    done = subprocess.run(["bash", "-c", script], cwd=folder, env=environment, capture_output=True, text=True, timeout=PATIENCE_S)
+    done = subprocess.run(["bash", "-c", script], cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_S)
     hub.shutdown()
     assert done.returncode == 0, done.stdout + done.stderr + (tmp_path / "ringside/log").read_text(errors="replace")
     return tmp_path, dict(re.findall(r"^## (\d+)\. .*?\n(.*?)(?=^## |\Z)", done.stdout, re.S | re.M))

@@ -170,7 +170,7 @@ Status ReadFileEntry(const std::string& path, const YAML::Node& key, const YAML:
     // An accidentally empty list of keys must not disable authentication.
     if (given.values.empty()) return InvalidArgument(place + ": the list is empty");
   } else {
-    return InvalidArgument(place + ": wants one value");
+    return InvalidArgument(place + (value.IsNull() ? ": has no value" : ": takes one value, not a list or mapping"));
   }
   out[option] = std::move(given);
   return Status::Ok();

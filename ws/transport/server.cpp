@@ -88,8 +88,9 @@ struct Server::State {
 Status Server::State::Open(const tcp::endpoint& endpoint) {
   error_code error;
   const auto failed = [&](const char* what) {
-    return IoError(
-        fmt::format("cannot {} {}:{}: {}", what, endpoint.address().to_string(), endpoint.port(), error.message()));
+    const char* advice = error == asio::error::address_in_use ? "; choose another with --port" : "";
+    return IoError(fmt::format("cannot {} {}:{}: {}{}", what, endpoint.address().to_string(), endpoint.port(),
+                               error.message(), advice));
   };
   if (acceptor.open(endpoint.protocol(), error); error) return failed("open a socket for");
   if (acceptor.set_option(asio::socket_base::reuse_address(true), error); error) return failed("prepare");

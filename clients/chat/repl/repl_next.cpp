@@ -45,7 +45,7 @@ std::string DescribePresets(const Presets& presets) {
     if (!preset.model.empty()) parts += std::string(parts.empty() ? "" : "; ") + "model " + preset.model;
     text += line + parts + "\n";
   }
-  return text + "/preset NAME applies one; /preset save NAME stores the system message, settings and model of now.";
+  return text + "/preset NAME applies one; /preset save NAME stores the current system message, settings and model.";
 }
 
 }  // namespace

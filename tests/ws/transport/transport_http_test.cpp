@@ -66,6 +66,14 @@ TEST_F(TransportHttpTest, IgnoresTheExtensionsOfChunks) {
   EXPECT_TRUE(client.PeerCloses());
 }
 
+TEST_F(TransportHttpTest, TakenPortIsRefusedWithAdvice) {
+  Start();
+  options_.port = port();
+  const auto second = Server::Listen(options_, MakeService(), counters_);
+  ASSERT_FALSE(second.ok());
+  EXPECT_NE(second.status().message().find("choose another with --port"), std::string::npos) << second.status().message();
+}
+
 TEST_F(TransportHttpTest, PathMayAllowLargerBodies) {
   options_.max_message_bytes = 1000;
   auto service = MakeService();
