@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/forwarding_sink.h"
 #include "ws/metric_registry.h"
 #include "ws/metrics_figures.h"
 #include "ws/metrics_models.h"
@@ -229,19 +230,14 @@ std::string Metrics::Scrape() {
 
 namespace {
 
-class MeasuringSink final : public TokenSink {
+class MeasuringSink final : public ForwardingSink {
  public:
   MeasuringSink(std::shared_ptr<TokenSink> next, Metrics& metrics, const Clock& clock, std::function<void()> ended)
-      : next_(std::move(next)),
+      : ForwardingSink(std::move(next)),
         metrics_(metrics),
         clock_(clock),
         ended_(std::move(ended)),
         start_ns_(clock.MonotonicNs()) {}
-
-  void OnQueued(int64_t position) override { next_->OnQueued(position); }
-  void OnStart(const CacheReport& report) override { next_->OnStart(report); }
-  void OnScored(std::vector<OutputToken> tokens) override { next_->OnScored(std::move(tokens)); }
-  void OnEmbedded(std::vector<float> mean) override { next_->OnEmbedded(std::move(mean)); }
 
   void OnTokens(const TokenDelta& delta) override {
     const int64_t now_ns = clock_.MonotonicNs();
@@ -253,21 +249,20 @@ class MeasuringSink final : public TokenSink {
       }
       last_token_ns_ = now_ns;
     }
-    next_->OnTokens(delta);
+    ForwardingSink::OnTokens(delta);
   }
 
   void OnEnd(const TurnEnd& end) override {
     const int64_t now_ns = clock_.MonotonicNs();
     metrics_.ObserveTurnEnd(end, Seconds(now_ns - start_ns_), now_ns);
-    next_->OnEnd(end);
-    next_.reset();  // released before anyone learns that the turn is over
+    ForwardingSink::OnEnd(end);
+    Release();  // released before anyone learns that the turn is over
     if (ended_) ended_();
   }
 
  private:
   static double Seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
-  std::shared_ptr<TokenSink> next_;
   Metrics& metrics_;
   const Clock& clock_;
   const std::function<void()> ended_;

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "engine/forwarding_sink.h"
 
 namespace ringside {
 
@@ -45,6 +46,34 @@ void AddStats(EngineStats& sum, const EngineStats& one) {
   sum.prefill_tokens_per_second += one.prefill_tokens_per_second;
 }
 
+EngineStats SumStats(std::vector<FleetEngine> engines) {
+  EngineStats sum;
+  for (FleetEngine& engine : engines) {
+    if (engine.state != EngineState::kServing) engine.stats.slots = engine.stats.kv_bytes = 0;
+    AddStats(sum, engine.stats);
+  }
+  return sum;
+}
+
+Engine::Done AfterAll(size_t count, Engine::Done done) {
+  struct Calls {
+    std::mutex mutex;
+    size_t left;
+    Status first;
+    Engine::Done done;
+  };
+  const auto calls = std::make_shared<Calls>();
+  calls->left = count;
+  calls->done = std::move(done);
+  return [calls](const Status& status) {
+    std::unique_lock lock(calls->mutex);
+    if (calls->first.ok()) calls->first = status;
+    if (--calls->left > 0) return;
+    lock.unlock();
+    if (calls->done) calls->done(calls->first);
+  };
+}
+
 const char* EngineStateName(EngineState state) {
   switch (state) {
     case EngineState::kServing:
@@ -60,26 +89,20 @@ const char* EngineStateName(EngineState state) {
 }
 
 /// Notifies the fleet of the turn's end before the next sink.
-class EngineFleet::PinnedSink final : public TokenSink {
+class EngineFleet::PinnedSink final : public ForwardingSink {
  public:
   PinnedSink(std::shared_ptr<TokenSink> next, EngineFleet& fleet, TimelineId timeline, size_t engine)
-      : next_(std::move(next)), fleet_(fleet), timeline_(timeline), engine_(engine) {}
+      : ForwardingSink(std::move(next)), fleet_(fleet), timeline_(timeline), engine_(engine) {}
 
-  void OnQueued(int64_t position) override { next_->OnQueued(position); }
-  void OnStart(const CacheReport& report) override { next_->OnStart(report); }
-  void OnScored(std::vector<OutputToken> tokens) override { next_->OnScored(std::move(tokens)); }
-  void OnEmbedded(std::vector<float> mean) override { next_->OnEmbedded(std::move(mean)); }
-  void OnTokens(const TokenDelta& delta) override { next_->OnTokens(delta); }
   void OnEnd(const TurnEnd& end) override {
     {
       std::lock_guard lock(fleet_.mutex_);
       fleet_.Ended(timeline_, engine_);
     }
-    next_->OnEnd(end);
+    ForwardingSink::OnEnd(end);
   }
 
  private:
-  const std::shared_ptr<TokenSink> next_;
   EngineFleet& fleet_;
   const TimelineId timeline_;
   const size_t engine_;
@@ -195,28 +218,9 @@ void EngineFleet::Park(TimelineId timeline) {
   for (const auto& engine : engines_) engine->Park(timeline);
 }
 
-Engine::Done EngineFleet::WhenAll(Engine::Done done) const {
-  struct Calls {
-    std::mutex mutex;
-    size_t left;
-    Status first;
-    Engine::Done done;
-  };
-  const auto calls = std::make_shared<Calls>();
-  calls->left = engines_.size();
-  calls->done = std::move(done);
-  return [calls](const Status& status) {
-    std::unique_lock lock(calls->mutex);
-    if (calls->first.ok()) calls->first = status;
-    if (--calls->left > 0) return;
-    lock.unlock();
-    if (calls->done) calls->done(calls->first);
-  };
-}
-
 void EngineFleet::Erase(TimelineId timeline, const std::string& owner, Engine::Done done) {
   Forget(timeline);
-  const Engine::Done told = WhenAll(std::move(done));
+  const Engine::Done told = AfterAll(engines_.size(), std::move(done));
   for (const auto& engine : engines_) engine->Erase(timeline, owner, told);
 }
 
@@ -243,7 +247,7 @@ void EngineFleet::Fork(TimelineId from, TimelineId to, const std::string& from_o
 }
 
 void EngineFleet::SaveAll(Engine::Done done) {
-  const Engine::Done told = WhenAll(std::move(done));
+  const Engine::Done told = AfterAll(engines_.size(), std::move(done));
   for (const auto& engine : engines_) engine->SaveAll(told);
 }
 
@@ -258,14 +262,7 @@ bool EngineFleet::healthy() const {
   return std::ranges::any_of(engines_, [](const auto& engine) { return engine->healthy(); });
 }
 
-EngineStats EngineFleet::stats() const {
-  EngineStats sum;
-  for (FleetEngine& engine : each()) {
-    if (engine.state != EngineState::kServing) engine.stats.slots = engine.stats.kv_bytes = 0;
-    AddStats(sum, engine.stats);
-  }
-  return sum;
-}
+EngineStats EngineFleet::stats() const { return SumStats(each()); }
 
 std::vector<FleetEngine> EngineFleet::each() const {
   std::vector<FleetEngine> out(engines_.size());

@@ -32,6 +32,12 @@ struct FleetEngine {
   EngineStats stats;
 };
 
+/// Sums over all engines; slots and memory of serving engines only.
+EngineStats SumStats(std::vector<FleetEngine> engines);
+
+/// A callback for `count` > 0 calls: the last one calls `done`, which may be null, with the first error.
+Engine::Done AfterAll(size_t count, Engine::Done done);
+
 class EngineFleet {
  public:
   /// REQUIRES: at least one; all with the same model and tiers, so that each can restore caches saved by another.
@@ -57,7 +63,7 @@ class EngineFleet {
 
   size_t size() const { return engines_.size(); }
   Engine& engine(size_t i) { return *engines_[i]; }
-  /// Sums over all engines; slots and memory of serving engines only.
+  /// SumStats of `each`.
   EngineStats stats() const;
   std::vector<FleetEngine> each() const;
 
@@ -88,8 +94,6 @@ class EngineFleet {
   void RemoveFailed();
   void Ended(TimelineId timeline, size_t engine);
   void Forget(TimelineId timeline);
-  /// Wraps `done` for a call to every engine: it is called once all engines have answered, with the first error.
-  Engine::Done WhenAll(Engine::Done done) const;
 
   mutable std::mutex mutex_;
   Placement placement_;

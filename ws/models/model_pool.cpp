@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "engine/forwarding_sink.h"
 
 namespace ringside {
 namespace {
@@ -15,28 +16,20 @@ namespace {
 // After a failed load, turns of the model are refused for this time instead of another attempt.
 constexpr int64_t kLoadRetryNs = 10'000'000'000;
 
-int64_t NowNs() { return SystemClock::Instance().MonotonicNs(); }
-
 }  // namespace
 
 /// Counts the turn as running until its end was delivered.
-class ModelPool::CountingSink final : public TokenSink {
+class ModelPool::CountingSink final : public ForwardingSink {
  public:
   CountingSink(std::shared_ptr<TokenSink> next, ModelPool& pool, std::string model)
-      : next_(std::move(next)), pool_(pool), model_(std::move(model)) {}
+      : ForwardingSink(std::move(next)), pool_(pool), model_(std::move(model)) {}
 
-  void OnQueued(int64_t position) override { next_->OnQueued(position); }
-  void OnStart(const CacheReport& report) override { next_->OnStart(report); }
-  void OnScored(std::vector<OutputToken> tokens) override { next_->OnScored(std::move(tokens)); }
-  void OnEmbedded(std::vector<float> mean) override { next_->OnEmbedded(std::move(mean)); }
-  void OnTokens(const TokenDelta& delta) override { next_->OnTokens(delta); }
   void OnEnd(const TurnEnd& end) override {
-    next_->OnEnd(end);
+    ForwardingSink::OnEnd(end);
     pool_.OnTurnEnd(model_);
   }
 
  private:
-  const std::shared_ptr<TokenSink> next_;
   ModelPool& pool_;
   const std::string model_;
 };
@@ -62,6 +55,8 @@ ModelPool::~ModelPool() {
     entries.swap(entries_);  // turns that end now find no entry
   }
 }
+
+int64_t ModelPool::NowNs() { return SystemClock::Instance().MonotonicNs(); }
 
 void ModelPool::Add(std::unique_ptr<LoadedModel> model) {
   const std::lock_guard lock(mutex_);

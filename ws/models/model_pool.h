@@ -2,7 +2,7 @@
 // memory allow, loaded on demand. A turn for a model that is not loaded waits; a thread loads the next model, and first
 // unloads another one (swap_plan.h): its idle caches move to the tiers, from where the next turn of a session restores
 // them. Turns run only on loaded models, and a model with running turns is never unloaded. Owned by the App.
-// THREAD: any; no call blocks, unless it says so.
+// THREAD: any. Calls do not block, except where stated.
 #pragma once
 
 #include <condition_variable>
@@ -82,6 +82,7 @@ class ModelPool final : public TurnEngine {
   };
   using Entries = std::map<std::string, Entry>;
 
+  static int64_t NowNs();
   void Run(const std::stop_token& stop);
   // REQUIRES: the lock is held, for all below.
   void Poke();

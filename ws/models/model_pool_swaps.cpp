@@ -2,12 +2,10 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <future>
 #include <utility>
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "session/model_source.h"
 #include "ws/models/model_pool.h"
@@ -20,8 +18,7 @@ constexpr int64_t kSliceNs = 5'000'000'000;
 constexpr std::chrono::seconds kLongestSave{60};
 constexpr std::chrono::milliseconds kSaveCheck{1};
 
-int64_t SwapClockNs() { return SystemClock::Instance().MonotonicNs(); }
-double SecondsSince(int64_t start_ns) { return static_cast<double>(SwapClockNs() - start_ns) * 1e-9; }
+double Seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
 /// The counts of an engine that is gone.
 EngineStats WithoutGauges(EngineStats stats) {
@@ -41,14 +38,6 @@ void AwaitEngines(EngineFleet& engines) {
   }
 }
 
-/// Calls `all` once it was called `count` times.
-using Callback = std::function<void()>;
-Callback AfterCalls(size_t count, Callback all) {
-  return [left = std::make_shared<std::atomic<size_t>>(count), all = std::move(all)] {
-    if (--*left == 0) all();
-  };
-}
-
 }  // namespace
 
 void ModelPool::Fail(std::unique_lock<std::mutex>& lock, const std::string& name, Entry& entry, const Status& why) {
@@ -56,7 +45,7 @@ void ModelPool::Fail(std::unique_lock<std::mutex>& lock, const std::string& name
   const std::string reason = opened == nullptr ? why.message() : WithoutPath(why.message(), opened->config.model, name);
   entry.failure = Status(StatusCode::kUnavailable, "The model '" + name + "' could not be loaded: " + reason, "model",
                          kModelLoadFailed);
-  entry.failed_ns = SwapClockNs();
+  entry.failed_ns = NowNs();
   entry.counts.failure = reason;
   ++entry.counts.load_failures;
   LogError("models: {} could not be loaded: {}", name, why.message());
@@ -92,7 +81,7 @@ std::optional<int64_t> ModelPool::StartSwap(std::unique_lock<std::mutex>& lock) 
                       .bytes = entry.bytes});
   }
   const SwapLimits limits{.models = config_.models_max, .bytes = ModelsMemoryOf(config_).all, .slice_ns = kSliceNs};
-  const SwapPlan plan = PlanSwap(models, limits, SwapClockNs());
+  const SwapPlan plan = PlanSwap(models, limits, NowNs());
   held_ = plan.held ? names[*plan.held] : "";
   if (plan.load) {
     entries_[names[*plan.load]].state = State::kLoading;
@@ -140,7 +129,7 @@ Result<std::unique_ptr<LoadedModel>> ModelPool::LoadNow(const std::string& name,
 }
 
 void ModelPool::Load(const std::string& name, size_t loaded) {
-  const int64_t start_ns = SwapClockNs();
+  const int64_t start_ns = NowNs();
   LogInfo("models: loading {}", name);
   Result<std::unique_ptr<LoadedModel>> made = LoadNow(name, loaded);
   std::unique_lock lock(mutex_);
@@ -154,10 +143,10 @@ void ModelPool::Load(const std::string& name, size_t loaded) {
   entry.state = State::kLoaded;
   entry.failure = Status::Ok();
   entry.counts.failure.clear();
-  entry.used_ns = entry.loaded_ns = SwapClockNs();
-  entry.counts.load_seconds += SecondsSince(start_ns);
+  entry.used_ns = entry.loaded_ns = NowNs();
+  entry.counts.load_seconds += Seconds(NowNs() - start_ns);
   ++entry.counts.loads;
-  LogInfo("models: {} is loaded, in {:.2f} s", name, SecondsSince(start_ns));
+  LogInfo("models: {} is loaded, in {:.2f} s", name, Seconds(NowNs() - start_ns));
 }
 
 void ModelPool::SaveCaches(const std::string& name, EngineFleet& engines, const std::vector<TimelineId>& timelines) {
@@ -169,10 +158,10 @@ void ModelPool::SaveCaches(const std::string& name, EngineFleet& engines, const 
     done.wait_for(kLongestSave);
   }
   for (const TimelineId timeline : timelines) engines.Park(timeline);
-  const int64_t end_ns = SwapClockNs() + std::chrono::nanoseconds(kLongestSave).count();
+  const int64_t end_ns = NowNs() + std::chrono::nanoseconds(kLongestSave).count();
   AwaitEngines(engines);
   while (engines.healthy() && engines.stats().slots_used > 0) {
-    if (SwapClockNs() > end_ns) {
+    if (NowNs() > end_ns) {
       LogWarning("models: {} caches of {} were not saved in time and will be recomputed", engines.stats().slots_used,
                  name);
       return;
@@ -183,7 +172,7 @@ void ModelPool::SaveCaches(const std::string& name, EngineFleet& engines, const 
 }
 
 void ModelPool::Unload(const std::string& name) {
-  const int64_t start_ns = SwapClockNs();
+  const int64_t start_ns = NowNs();
   EngineFleet* engines = nullptr;
   std::vector<TimelineId> timelines;
   {
@@ -206,32 +195,18 @@ void ModelPool::Unload(const std::string& name) {
   const std::lock_guard lock(mutex_);
   Entry& entry = entries_[name];
   entry.state = State::kUnloaded;
-  entry.counts.unload_seconds += SecondsSince(start_ns);
+  entry.counts.unload_seconds += Seconds(NowNs() - start_ns);
   ++entry.counts.unloads;
-  LogInfo("models: {} is unloaded, in {:.2f} s", name, SecondsSince(start_ns));
+  LogInfo("models: {} is unloaded, in {:.2f} s", name, Seconds(NowNs() - start_ns));
 }
 
 void ModelPool::SaveNow(Engine::Done done) {
   size_t count = 0;
   for (const auto& [name, entry] : entries_) count += entry.model != nullptr ? 1 : 0;
   if (count == 0) return storage_.mutable_tiers().Flush(std::move(done));
-  struct Calls {
-    std::mutex mutex;
-    Status first;
-  };
-  const auto calls = std::make_shared<Calls>();
-  const auto last = AfterCalls(count, [calls, done = std::move(done)] {
-    if (done) done(calls->first);
-  });
+  const Engine::Done told = AfterAll(count, std::move(done));
   for (const auto& [name, entry] : entries_) {
-    if (entry.model == nullptr) continue;
-    entry.model->engines().SaveAll([calls, last](const Status& status) {
-      {
-        const std::lock_guard lock(calls->mutex);
-        if (calls->first.ok()) calls->first = status;
-      }
-      last();
-    });
+    if (entry.model != nullptr) entry.model->engines().SaveAll(told);
   }
 }
 
@@ -283,14 +258,7 @@ std::vector<FleetEngine> ModelPool::each() const {
   return all;
 }
 
-EngineStats ModelPool::stats() const {
-  EngineStats sum;
-  for (FleetEngine& engine : each()) {
-    if (engine.state != EngineState::kServing) engine.stats.slots = engine.stats.kv_bytes = 0;
-    AddStats(sum, engine.stats);
-  }
-  return sum;
-}
+EngineStats ModelPool::stats() const { return SumStats(each()); }
 
 std::vector<ModelStatus> ModelPool::Models() const {
   constexpr const char* kStates[] = {"unloaded", "loading", "loaded", "unloading"};
