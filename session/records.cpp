@@ -515,20 +515,10 @@ Result<AttachedRecord> DecodeAttached(std::string_view bytes) {
   return Checked(in, record, "attached");
 }
 
-JournalRecord EncodeForgotten(const std::string& response_id) {
-  ByteWriter out;
-  out.String(response_id);
-  return Make(RecordType::kForgotten, out);
-}
-JournalRecord EncodeRetokenised(const std::string& codec) {
-  ByteWriter out;
-  out.String(codec);
-  return Make(RecordType::kRetokenised, out);
-}
-JournalRecord EncodeModel(const std::string& name) {
+JournalRecord EncodeName(RecordType type, const std::string& name) {
   ByteWriter out;
   out.String(name);
-  return Make(RecordType::kModel, out);
+  return Make(type, out);
 }
 JournalRecord EncodeAbandoned() { return {static_cast<uint8_t>(RecordType::kAbandoned), ""}; }
 Result<std::string> DecodeName(std::string_view bytes) {

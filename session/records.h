@@ -130,11 +130,11 @@ JournalRecord EncodeStarted(const CacheReport& report);
 JournalRecord Encode(const TokensRecord& record, bool logprobs);
 JournalRecord Encode(const EndRecord& record);
 JournalRecord Encode(const AttachedRecord& record);
-JournalRecord EncodeForgotten(const std::string& response_id);
 JournalRecord EncodeAbandoned();
 JournalRecord Encode(const InterruptedRecord& record);
-JournalRecord EncodeRetokenised(const std::string& codec);
-JournalRecord EncodeModel(const std::string& name);
+/// `name`: the id of the response (kForgotten) or the share link (kUnshared), or the name of the codec (kRetokenised)
+/// or the model (kModel).
+JournalRecord EncodeName(RecordType type, const std::string& name);
 std::string Encode(const SessionSummary& summary);
 
 Result<CreatedRecord> DecodeCreated(std::string_view bytes);
@@ -150,7 +150,7 @@ Result<TokensRecord> DecodeTokens(std::string_view bytes);
 Result<EndRecord> DecodeEnd(std::string_view bytes);
 Result<InterruptedRecord> DecodeInterrupted(std::string_view bytes);
 Result<AttachedRecord> DecodeAttached(std::string_view bytes);
-/// Decodes the response's id, or the name of the codec or the model.
+/// Decodes the name of EncodeName.
 Result<std::string> DecodeName(std::string_view bytes);
 Result<SessionSummary> DecodeSummary(std::string_view bytes);
 

@@ -291,7 +291,7 @@ Status Session::Forget(const std::string& response, bool durably) {
     conversation_.responses.Remove(response);
     CountBytes();
   };
-  if (durably) return Commit(lock, {EncodeForgotten(response)}, false, apply);
+  if (durably) return Commit(lock, {EncodeName(RecordType::kForgotten, response)}, false, apply);
   apply();
   return Status::Ok();
 }

@@ -23,7 +23,7 @@ Status Session::ChangeTimeline(std::unique_lock<std::mutex>& lock, Timeline next
                                std::vector<std::string>* undone) {
   std::vector<JournalRecord> records;
   if (journal_.durable()) {
-    if (journal_.foreign()) records.push_back(EncodeRetokenised(context_->codec_name));
+    if (journal_.foreign()) records.push_back(EncodeName(RecordType::kRetokenised, context_->codec_name));
     records.push_back(Encode(TimelineRecord{next.PatchFrom(conversation_.timeline), truncates}));
   }
   changing_ = true;

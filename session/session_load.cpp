@@ -71,7 +71,8 @@ Result<std::shared_ptr<Session>> Session::FromRecords(std::shared_ptr<const Sess
   if (session->turns_.running()) {
     session->turns_.Cut();
     // Records whether the cut turn's ids could be read, so that a later start derives the same text.
-    if (session->journal_.foreign()) news->push_back(EncodeRetokenised(session->context_->codec_name));
+    if (session->journal_.foreign())
+      news->push_back(EncodeName(RecordType::kRetokenised, session->context_->codec_name));
     news->push_back(Encode(InterruptedRecord{}));
   }
   // Recorded with the next change: until then a server with the previous model still finds its ids.

@@ -25,8 +25,10 @@ std::optional<JournalEntry> Session::TurnEntry(bool store, JournalRecord turn) c
   entry.session = key_;
   entry.create = creates;
   if (creates) entry.records = CreationRecords();
-  if (!creates && journal_.foreign()) entry.records.push_back(EncodeRetokenised(context_->codec_name));
-  if (!creates && journal_.model() != conversation_.model) entry.records.push_back(EncodeModel(conversation_.model));
+  if (!creates && journal_.foreign())
+    entry.records.push_back(EncodeName(RecordType::kRetokenised, context_->codec_name));
+  if (!creates && journal_.model() != conversation_.model)
+    entry.records.push_back(EncodeName(RecordType::kModel, conversation_.model));
   entry.records.push_back(std::move(turn));
   entry.summary = Encode(Summary(0));  // the summary does not reflect the end of the turn
   return entry;

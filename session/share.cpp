@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/bytes.h"
+#include "base/hex.h"
 #include "base/hmac.h"
 #include "session/ids.h"
 #include "session/records.h"
@@ -11,7 +12,6 @@ namespace ringside {
 namespace {
 
 constexpr size_t kSecretDigits = 64;
-constexpr char kHexDigits[] = "0123456789abcdef";
 
 /// A constant: it separates these digests from all others. The secret itself has 256 random bits.
 const SealKey& DigestKey() {
@@ -31,15 +31,7 @@ std::optional<ShareToken> ParseShareToken(std::string_view text) {
   return token;
 }
 
-std::string MakeShareSecret() {
-  const SealKey random = SealKey::Random();
-  std::string secret;
-  for (const char byte : random.bytes()) {
-    secret += kHexDigits[static_cast<unsigned char>(byte) >> 4];
-    secret += kHexDigits[static_cast<unsigned char>(byte) & 15];
-  }
-  return secret;
-}
+std::string MakeShareSecret() { return HexText(SealKey::Random().bytes()); }
 
 std::string DigestShareSecret(std::string_view secret) { return HmacSha256(DigestKey(), secret); }
 
@@ -65,12 +57,6 @@ Result<Share> DecodeShared(std::string_view bytes) {
   Share share{.id = in.String(), .digest = in.String(), .created_at = in.Double(), .expires_at = in.Double()};
   if (!in.done() || share.digest.size() != kHmacBytes) return Corruption("session: a damaged record: shared");
   return share;
-}
-
-JournalRecord EncodeUnshared(const std::string& share_id) {
-  ByteWriter out;
-  out.String(share_id);
-  return {static_cast<uint8_t>(RecordType::kUnshared), out.Take()};
 }
 
 }  // namespace ringside

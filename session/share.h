@@ -44,6 +44,5 @@ bool OpensShare(const std::vector<Share>& shares, std::string_view secret, doubl
 JournalRecord EncodeShared(const Share& share);
 /// ERRORS: kCorruption.
 Result<Share> DecodeShared(std::string_view bytes);
-JournalRecord EncodeUnshared(const std::string& share_id);
 
 }  // namespace ringside

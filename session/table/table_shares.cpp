@@ -1,4 +1,4 @@
-// Share links: made, listed and revoked by the owner; read by whoever presents one.
+// Share links. The owner makes, lists and revokes them; a request that presents one needs no key.
 #include <algorithm>
 
 #include "session/ids.h"
@@ -49,7 +49,7 @@ Status SessionTable::RevokeShare(const Caller& caller, const std::string& id, co
   ASSIGN_OR_RETURN(const auto session, state_->Find(caller, id));
   const auto named = [&](const Share& share) { return share.id == share_id; };
   const auto record = [&](const Conversation& conversation) -> Result<JournalRecord> {
-    if (std::ranges::any_of(conversation.shares, named)) return EncodeUnshared(share_id);
+    if (std::ranges::any_of(conversation.shares, named)) return EncodeName(RecordType::kUnshared, share_id);
     return NotFound("No share link '" + share_id.substr(0, 64) + "' of this conversation.", "share_id",
                     "share_not_found");
   };

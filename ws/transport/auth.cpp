@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/hex.h"
 #include "ws/transport/ascii.h"
 
 namespace ringside {
@@ -28,14 +29,9 @@ std::array<unsigned char, 32> Sha256(std::string_view domain, std::string_view t
 constexpr std::string_view kCompareDomain = "ringside key\n";
 constexpr std::string_view kPrincipalDomain = "ringside principal\n";
 
-std::string Hex(const std::array<unsigned char, 32>& digest, size_t bytes) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (size_t i = 0; i < bytes; ++i) {
-    text += kDigits[digest[i] >> 4];
-    text += kDigits[digest[i] & 15];
-  }
-  return text;
+std::string PrincipalOf(std::string_view key) {
+  const auto digest = Sha256(kPrincipalDomain, key);
+  return HexText({reinterpret_cast<const char*>(digest.data()), 16});
 }
 
 /// "localhost" for "localhost:8080"; "::1" for "[::1]:8080" and for "::1".
@@ -118,7 +114,7 @@ bool ShowsKey(const AccessRequest& request) { return PresentedKey(request).any; 
 AccessPolicy::AccessPolicy(const AccessOptions& options)
     : keys_file_(options.keys), tickets_(options.tickets), tls_(options.tls), loopback_(IsLoopbackHost(options.host)) {
   for (const std::string& key : options.api_keys) {
-    keys_.push_back({Sha256(kCompareDomain, key), Hex(Sha256(kPrincipalDomain, key), 16)});
+    keys_.push_back({Sha256(kCompareDomain, key), PrincipalOf(key)});
   }
   for (const std::string& origin : options.allowed_origins) {
     any_origin_ = any_origin_ || origin == "*";

@@ -43,7 +43,8 @@ void DecodeAsRecord(size_t kind, std::string_view bytes) {
     case 7:
       return RoundTrip(bytes, DecodeAttached, kPayload);
     case 8:
-      return RoundTrip(bytes, DecodeName, [](const std::string& value) { return EncodeForgotten(value).payload; });
+      return RoundTrip(bytes, DecodeName,
+                       [](const std::string& value) { return EncodeName(RecordType::kForgotten, value).payload; });
     case 9:
       return RoundTrip(bytes, DecodeInterrupted, kPayload);
     case 10:
@@ -115,7 +116,7 @@ std::vector<std::string> Seeds() {
                                   Encode(tokens, true).payload,
                                   Encode(end).payload,
                                   Encode(AttachedRecord{3}).payload,
-                                  EncodeForgotten("resp_1").payload,
+                                  EncodeName(RecordType::kForgotten, "resp_1").payload,
                                   Encode(InterruptedRecord{Unavailable("rank 1 is lost")}).payload,
                                   EncodeShared({"share_1", DigestShareSecret("x"), 1, 2}).payload,
                                   Encode(SessionSummary{"me", 1, 2})};
