@@ -221,14 +221,13 @@ export class Sidebar {
     return [el("section", { "aria-labelledby": "in-messages" }, el("h2", { id: "in-messages" }, t("In messages")), el("ul", { class: "matches" }, ...rows))];
   }
 
-  // The names of all folders, sorted.
-  folders() {
-    return [...new Set(this.entries().map(({ folder }) => folder).filter(Boolean))].sort((a, b) => a.localeCompare(b));
+  // The names of the folders of entries, sorted.
+  folders(entries = this.entries()) {
+    return [...new Set(entries.map(({ folder }) => folder).filter(Boolean))].sort((a, b) => a.localeCompare(b));
   }
 
   #folders(entries) {
-    const names = [...new Set(entries.map(({ folder }) => folder))].sort((a, b) => a.localeCompare(b));
-    return names.map((name) => this.#fold("folder", name, entries.filter(({ folder }) => folder === name), `folder.${name}`));
+    return this.folders(entries).map((name) => this.#fold("folder", name, entries.filter(({ folder }) => folder === name), `folder.${name}`));
   }
 
   #archive(entries) {

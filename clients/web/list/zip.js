@@ -1,18 +1,19 @@
-// Reads one kind of file from a ZIP archive, the form of ChatGPT's export. The browser inflates.
+// Reads one kind of file from a ZIP archive, the form of ChatGPT's export.
+import { inflate } from "../inflate.js";
+
 const END = 0x06054b50, ENTRY = 0x02014b50;
 const LONGEST_COMMENT = 65_557;
 const MOST_BYTES = 512 * 1024 * 1024;
 
-async function inflate(bytes) {
-  const reader = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw")).getReader();
+async function unpack(bytes) {
   const parts = [];
-  for (let size = 0; ; ) {
-    const { done, value } = await reader.read();
-    if (done) return new Blob(parts);
-    size += value.length;
+  let size = 0;
+  for await (const part of inflate(bytes, "deflate-raw")) {
+    size += part.length;
     if (size > MOST_BYTES) throw new Error("The archive is too large.");
-    parts.push(value);
+    parts.push(part);
   }
+  return new Blob(parts);
 }
 
 // Texts of the entries whose name matches. Throws for anything that is not a readable archive.
@@ -29,7 +30,7 @@ export async function readZip(buffer, name) {
     if (name.test(new TextDecoder().decode(new Uint8Array(buffer, at + 46, nameSize)))) {
       const begin = local + 30 + view.getUint16(local + 26, true) + view.getUint16(local + 28, true);
       const bytes = new Uint8Array(buffer, begin, size);
-      texts.push(await (method === 0 ? new Blob([bytes]) : await inflate(bytes)).text());
+      texts.push(await (method === 0 ? new Blob([bytes]) : await unpack(bytes)).text());
     }
     at += 46 + nameSize + view.getUint16(at + 30, true) + view.getUint16(at + 32, true);
   }

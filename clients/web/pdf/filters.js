@@ -1,5 +1,6 @@
 // Decodes the streams of a PDF (ISO 32000-1, 7.4): Flate by the browser, LZW, ASCII85 and ASCIIHex here. The decoded
 // bytes of a file are bounded in total.
+import { inflate } from "../inflate.js";
 import { nameOf } from "./lexer.js";
 
 export class TooLarge extends Error {}
@@ -13,14 +14,15 @@ export class Budget {
   }
 }
 
-async function inflate(bytes, budget) {
-  const reader = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate")).getReader();
+async function unpackFlate(bytes, budget) {
   const parts = [];
-  for (;;) {
-    const { done, value } = await reader.read().catch(() => ({ done: true })); // keeps what a damaged stream held
-    if (done) break;
-    budget.take(value.length);
-    parts.push(value);
+  try {
+    for await (const part of inflate(bytes, "deflate")) {
+      budget.take(part.length);
+      parts.push(part);
+    }
+  } catch (error) {
+    if (error instanceof TooLarge) throw error; // the beginning of a damaged stream is kept
   }
   return new Uint8Array(await new Blob(parts).arrayBuffer());
 }
@@ -105,7 +107,7 @@ function unpredict(bytes, columns, colors, depth) {
 }
 
 const DECODERS = {
-  FlateDecode: (bytes, budget) => inflate(bytes, budget),
+  FlateDecode: (bytes, budget) => unpackFlate(bytes, budget),
   LZWDecode: (bytes, budget, params) => unpackLzw(bytes, budget, params.get("EarlyChange") ?? 1),
   ASCII85Decode: (bytes, budget) => fromAscii85(bytes, budget),
   ASCIIHexDecode: (bytes) => fromAsciiHex(bytes),
