@@ -89,11 +89,6 @@ LANES_INLINE __m128i LoadHalf(const void* p) { return _mm_loadu_si128(static_cas
 LANES_INLINE F32x16 LoadF16(const uint16_t* p) {
   return {_mm256_cvtph_ps(LoadHalf(p)), _mm256_cvtph_ps(LoadHalf(p + 8))};
 }
-LANES_INLINE F32x16 LoadF16Partial(const uint16_t* p, int64_t n) {
-  uint16_t copy[16] = {};
-  __builtin_memcpy(copy, p, static_cast<size_t>(n) * 2);
-  return LoadF16(copy);
-}
 LANES_INLINE void StoreF16Partial(uint16_t* p, F32x16 a, int64_t n) {
   uint16_t copy[16];
   _mm_storeu_si128(reinterpret_cast<__m128i*>(copy), _mm256_cvtps_ph(a.l, _MM_FROUND_TO_NEAREST_INT));
@@ -104,11 +99,6 @@ LANES_INLINE __m256 ConvertBf16(__m128i a) {
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(a), 16));
 }
 LANES_INLINE F32x16 LoadBf16(const uint16_t* p) { return {ConvertBf16(LoadHalf(p)), ConvertBf16(LoadHalf(p + 8))}; }
-LANES_INLINE F32x16 LoadBf16Partial(const uint16_t* p, int64_t n) {
-  uint16_t copy[16] = {};
-  __builtin_memcpy(copy, p, static_cast<size_t>(n) * 2);
-  return LoadBf16(copy);
-}
 LANES_INLINE __m256i RoundBf16(__m256 a) {
   const __m256i bits = _mm256_castps_si256(a);
   const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
@@ -243,3 +233,5 @@ LANES_INLINE I32x16 DotEightBits(I32x16 s, U8x64 a, const int8_t* xa) {
 
 }  // namespace
 }  // namespace ringside::cpu::RINGSIDE_LANES
+
+#include "kernels/cpu/isa/lanes_halves.h"

@@ -118,11 +118,6 @@ LANES_INLINE float Largest(F32x16 a) {
 LANES_INLINE F32x16 LoadF16(const uint16_t* p) {
   return EachFloat([&](int i) LANES_LAMBDA { return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p + 4 * i))); });
 }
-LANES_INLINE F32x16 LoadF16Partial(const uint16_t* p, int64_t n) {
-  uint16_t copy[16] = {};
-  __builtin_memcpy(copy, p, static_cast<size_t>(n) * 2);
-  return LoadF16(copy);
-}
 LANES_INLINE void StoreF16Partial(uint16_t* p, F32x16 a, int64_t n) {
   uint16_t copy[16];
   LANES_UNROLL for (int i = 0; i < 4; ++i) vst1_u16(copy + 4 * i, vreinterpret_u16_f16(vcvt_f16_f32(a.v[i])));
@@ -130,11 +125,6 @@ LANES_INLINE void StoreF16Partial(uint16_t* p, F32x16 a, int64_t n) {
 }
 LANES_INLINE F32x16 LoadBf16(const uint16_t* p) {
   return EachFloat([&](int i) LANES_LAMBDA { return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p + 4 * i), 16)); });
-}
-LANES_INLINE F32x16 LoadBf16Partial(const uint16_t* p, int64_t n) {
-  uint16_t copy[16] = {};
-  __builtin_memcpy(copy, p, static_cast<size_t>(n) * 2);
-  return LoadBf16(copy);
 }
 LANES_INLINE uint16x4_t RoundBf16(float32x4_t a) {
   const uint32x4_t bits = vreinterpretq_u32_f32(a);
@@ -227,3 +217,5 @@ LANES_INLINE U8x64 LookUp(U8x64 q, const uint8_t* table) {
 
 }  // namespace
 }  // namespace ringside::cpu::RINGSIDE_LANES
+
+#include "kernels/cpu/isa/lanes_halves.h"
