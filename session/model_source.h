@@ -1,5 +1,5 @@
-// The models of a server that has several, as the sessions see them: names, and what turns text into tokens. Whether
-// their weights are loaded is unknown here: a turn for any of them goes to the TurnEngine. Implemented by the server's
+// The models of a server that has several, as the sessions see them: names, tokenizers and templates. Whether their
+// weights are loaded is unknown here: the TurnEngine takes turns for every model. Implemented by the server's
 // ModelPool and by tests.
 // THREAD: any.
 #pragma once

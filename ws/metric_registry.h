@@ -55,7 +55,7 @@ class MetricFamily {
  public:
   MetricFamily(std::string name, std::string help) : name_(std::move(name)), help_(std::move(help)) {}
 
-  /// The metric of these labels, created if it is new. Valid as long as the registry.
+  /// The metric of these labels, created if it is new. Valid until the registry ends.
   template <class... Arguments>
   Metric& Add(const MetricLabels& labels, const Arguments&... arguments) {
     std::lock_guard lock(mutex_);

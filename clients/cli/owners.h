@@ -1,4 +1,4 @@
-// The verb `ringside owners`: what each owner has on the server, and all together. THREAD: main.
+// The verb `ringside owners`: the use of the server by each owner, and its sum. THREAD: main.
 #pragma once
 
 #include "clients/cli/options.h"

@@ -64,7 +64,7 @@ const std::vector<const KernelTable*>& UsableTables() {
   static const std::vector<const KernelTable*> tables = [] {
     std::vector<const KernelTable*> out = {&portable::Table()};
     AppendUsable(&out);
-    // Sets that are left out of a build (RINGSIDE_NATIVE) stand for the portable one.
+    // Sets that a build leaves out (RINGSIDE_NATIVE) are the portable one under another name.
     out.erase(std::remove(out.begin() + 1, out.end(), out.front()), out.end());
     return out;
   }();

@@ -22,7 +22,7 @@ void Pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #elif defined(__aarch64__)
-  __asm__ volatile("isb");  // waits about as long; `yield` is no wait on most processors
+  __asm__ volatile("isb");  // about as many cycles as `pause`; most processors ignore `yield`
 #endif
 }
 

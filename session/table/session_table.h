@@ -48,7 +48,7 @@ class SessionTable {
   /// In a server with several models: of the default one.
   const SessionTableOptions& options() const;
   const Tokenizer& tokenizer() const;
-  /// The options of the model that a turn is for, by TurnSpec's fields of those names. Valid as long as the table.
+  /// The options of a turn's model; the parameters are TurnSpec's fields of these names. Valid until the table ends.
   /// ERRORS: as ModelSource; not for an unknown conversation or response.
   Result<const SessionTableOptions*> OptionsFor(const Caller& caller, std::string_view model,
                                                 const std::string& conversation = "",
@@ -90,7 +90,7 @@ class SessionTable {
   Result<NewShare> ShareSession(const Caller& caller, const std::string& id, int64_t expires_in_s);
   Result<std::vector<Share>> ListShares(const Caller& caller, const std::string& id) const;
   Status RevokeShare(const Caller& caller, const std::string& id, const std::string& share_id);
-  /// The conversation that a link opens, whoever its owner is. ERRORS: kNotFound (share_not_found).
+  /// The conversation that a link opens, of any owner. ERRORS: kNotFound (share_not_found).
   Result<SharedSession> ReadShare(std::string_view token) const;
 
   /// Searches the texts of the caller's messages. Blocks while it reads. ERRORS: kInvalidArgument for ill-formed UTF-8;

@@ -12,7 +12,7 @@ namespace ringside {
 namespace {
 
 constexpr size_t kBefore = 48, kAfter = 120;  // bytes of an excerpt around the match, about
-constexpr size_t kLongScan = 64 << 10;        // more bytes are scanned as long work
+constexpr size_t kLongScan = 64 << 10;        // more bytes are scanned by RunLongWork
 constexpr size_t kRoomEvery = 16;             // conversations between two checks of the owner's memory
 
 /// The byte of `text` at whose character its lower-case form reaches `lower_at` bytes.

@@ -87,8 +87,8 @@ Status CheckShared(const ServerConfig& config, const ModelSpec& spec) {
       static_cast<double>(spec.layer_weights()) / 1e9));
 }
 
-/// Checks that the weights fit before they are read, as far as their headers tell; a fault of the files is reported by
-/// the load.
+/// Checks by the files' headers that the weights fit, before they are read. Faults of the files are reported by the
+/// load.
 Status CheckWeightsFit(const ServerConfig& config, const Processes& processes, const std::vector<ModelCopy>& copies) {
   if (config.load_format != LoadFormat::kAuto || processes.count() > 1) return Status::Ok();
   const Backend& first = *copies.front().ranks.front();

@@ -7,7 +7,7 @@ export class ModelPicker {
   #models = [];
   #used = ""; // by the open conversation; "" for a new one
   #picked = null;
-  #several = false; // models, of which a conversation keeps the first that answered
+  #several = false; // several models: a conversation keeps the one of its first answer
 
   constructor() {
     this.element = el("span", { class: "model" });

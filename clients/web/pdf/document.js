@@ -79,7 +79,7 @@ export class Document {
     }
   }
 
-  // The object at a place, and the lexer behind it. What is read counts as decoded, so that the work is bounded.
+  // The object at a place, and the lexer after it. The bytes read count as decoded bytes, which bounds the work.
   #parse(at) {
     const lexer = new Lexer(this.#bytes, at), value = lexer.next();
     this.#budget.take(lexer.at - at);

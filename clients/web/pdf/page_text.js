@@ -110,7 +110,7 @@ export class TextReader {
     return this.#fonts.get(key);
   }
 
-  // Appends a string; returns the text matrix behind it.
+  // Appends a string; returns the text matrix after it.
   #show(string, state, at) {
     if (!(string instanceof Uint8Array) || !state.font) return at;
     const place = multiply(at, state.matrix), size = Math.hypot(place[2], place[3]) * state.size || 1;
