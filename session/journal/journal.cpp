@@ -9,6 +9,7 @@
 #include <mutex>
 #include <thread>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "base/bounded_queue.h"
@@ -19,6 +20,8 @@
 #include "session/journal/journal_line.h"
 #include "session/journal/journal_log.h"
 #include "session/journal/journal_reader.h"
+#include "session/journal/rocksdb_log.h"
+#include "session/journal/shared_log.h"
 
 namespace ringside {
 namespace {
@@ -35,11 +38,18 @@ Status Lost() {
   return {StatusCode::kIo, "The store was deleted, moved or replaced: nothing more can be recorded.", "",
           "storage_failed"};
 }
+Status Fenced() {
+  return {StatusCode::kIo, "Another server has taken over this server's conversations: nothing more can be recorded.",
+          "", "storage_failed"};
+}
 Status Full() { return {StatusCode::kUnavailable, "journal: the disk is full", "", "storage_full"}; }
 Status ReadOnly() { return {StatusCode::kUnavailable, "The store's folder cannot be written.", "", "storage_failed"}; }
 int64_t SteadyMs() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now().time_since_epoch())
       .count();
+}
+Status SessionExists(std::string_view session) {
+  return InvalidArgument(fmt::format("journal: session {} exists", session));
 }
 bool In(const JournalCursor& cursor, char region) { return cursor.Valid() && cursor.key().starts_with(region); }
 Status CheckId(std::string_view session) {
@@ -59,9 +69,12 @@ class Journal::Impl {
   Status Append(JournalEntry entry, JournalDone done);
   Status Erase(std::string session, JournalDone done);
   bool Flush(std::optional<std::chrono::milliseconds> most);
-  int64_t UptimeMs() const { return earlier_uptime_ms_ + (options_.clock->MonotonicNs() - opened_ns_) / 1'000'000; }
+  int64_t UptimeMs() const;
   void NoteUptime();
   const JournalReader& reader() const { return *reader_; }
+  SharedLog* shared() const { return shared_; }
+  Status Claim(const std::string& session);
+  Status Release(std::string session, JournalDone done);
   Status Purge();
   Status Backup(const std::string& folder);
   JournalStats stats() const;
@@ -83,14 +96,21 @@ class Journal::Impl {
   Status CheckSchema();
   Status LoadHeads();
   void Run();
+  /// Splits a batch so that no part creates a session that it erased before.
+  std::vector<std::vector<Operation>> Parts(std::vector<Operation> operations) const;
   void Commit(std::vector<Operation> operations);
+  /// Fails the creations of sessions that another server has.
+  void Reserve(std::vector<Operation>& operations);
   Status Stage(Operation& operation, std::vector<RowChange>& changes);
+  /// Passes an operation without rows of its own to the sessions that the thread knows.
+  void StageOwnership(Operation& operation, std::vector<RowChange>& changes);
   Status StageErase(const std::string& session, std::vector<RowChange>& changes);
   /// Stops the journal if the store is lost.
   Status CheckPlace();
   RowChange UptimeRow();
   void Stop(const Status& status);
-  Status StoppedStatus() const { return lost_ ? Lost() : Failed(); }
+  Status StoppedStatus() const;
+  Status PushUrgent(Operation operation);
   /// Reason why entries are refused, as of the last check of the file system.
   Status Refusal() const;
   void Look();
@@ -100,6 +120,7 @@ class Journal::Impl {
   BoundedQueue<Operation> queue_{1};  // capacity unused: entries are counted until they are reported
   JournalLine line_;
   std::unique_ptr<JournalLog> log_;
+  SharedLog* shared_ = nullptr;  // of log_
   std::unique_ptr<JournalReader> reader_;
   uint64_t boot_ = 0, clean_boot_ = 0;
   const int64_t opened_ns_;
@@ -122,7 +143,8 @@ Result<std::unique_ptr<Journal::Impl>> Journal::Impl::Open(const JournalOptions&
   auto impl = std::unique_ptr<Impl>(new Impl(options));
   std::vector<RowChange> initial = {{RowChange::Kind::kPut, format::kSchemaKey, std::string(format::kSchema)}};
   if (auto check = impl->keys_.CheckRow()) initial.push_back(std::move(*check));
-  ASSIGN_OR_RETURN(impl->log_, JournalLog::Open(options, initial));
+  ASSIGN_OR_RETURN(impl->log_, options.open_log ? options.open_log(initial) : OpenRocksDbLog(options, initial));
+  impl->shared_ = impl->log_->shared();
   impl->reader_ = std::make_unique<JournalReader>(*impl->log_, impl->keys_);
   RETURN_IF_ERROR(impl->Start());
   impl->thread_ = std::thread([raw = impl.get()] { raw->Run(); });
@@ -133,7 +155,7 @@ Journal::Impl::~Impl() {
   queue_.Close();
   if (!thread_.joinable()) return;  // never started
   thread_.join();
-  if (!healthy_) return;
+  if (!healthy_ || shared_ != nullptr) return;
   const Status status =
       log_->Commit({{RowChange::Kind::kPut, format::kCleanKey, format::EncodeNumber(boot_)}, UptimeRow()});
   if (!status.ok()) LogError("{}", status.message());
@@ -141,6 +163,7 @@ Journal::Impl::~Impl() {
 
 Status Journal::Impl::Start() {
   RETURN_IF_ERROR(CheckSchema());
+  if (shared_ != nullptr) return Status::Ok();  // sessions are looked up when they are needed
   RETURN_IF_ERROR(LoadHeads());
   ++boot_;
   RETURN_IF_ERROR(log_->Commit({{RowChange::Kind::kPut, format::kBootKey, format::EncodeNumber(boot_)}}));
@@ -181,6 +204,16 @@ Status Journal::Impl::LoadHeads() {
   return cursor.status();
 }
 
+int64_t Journal::Impl::UptimeMs() const {
+  if (shared_ != nullptr) return shared_->UptimeMs();
+  return earlier_uptime_ms_ + (options_.clock->MonotonicNs() - opened_ns_) / 1'000'000;
+}
+
+Status Journal::Impl::StoppedStatus() const {
+  if (shared_ != nullptr && shared_->Fenced()) return Fenced();
+  return lost_ ? Lost() : Failed();
+}
+
 Status Journal::Impl::Append(JournalEntry entry, JournalDone done) {
   RETURN_IF_ERROR(CheckId(entry.session));
   size_t bytes = entry.summary ? entry.summary->size() : 0;
@@ -211,16 +244,34 @@ Status Journal::Impl::Append(JournalEntry entry, JournalDone done) {
 Status Journal::Impl::Erase(std::string session, JournalDone done) {
   RETURN_IF_ERROR(CheckId(session));
   if (!healthy_) return StoppedStatus();
-  JournalEntry entry;
-  entry.session = std::move(session);
+  return PushUrgent(
+      {.kind = Operation::Kind::kErase, .entry = {.session = std::move(session)}, .done = std::move(done)});
+}
+
+Status Journal::Impl::PushUrgent(Operation operation) {
   ++queued_entries_;
-  if (queue_.PushUrgent({.kind = Operation::Kind::kErase, .entry = std::move(entry), .done = std::move(done)}))
-    return Status::Ok();
-  return Unavailable("journal: closed");
+  return queue_.PushUrgent(std::move(operation)) ? Status::Ok() : Unavailable("journal: closed");
+}
+
+Status Journal::Impl::Claim(const std::string& session) {
+  RETURN_IF_ERROR(CheckId(session));
+  if (shared_ == nullptr) return reader_->Last(session).status();
+  if (!healthy_) return StoppedStatus();
+  RETURN_IF_ERROR(shared_->Claim(session));
+  ASSIGN_OR_RETURN(const JournalPosition last, reader_->Last(session));
+  return PushUrgent({.kind = Operation::Kind::kClaim, .entry = {.session = session}, .last = last});
+}
+
+Status Journal::Impl::Release(std::string session, JournalDone done) {
+  RETURN_IF_ERROR(CheckId(session));
+  if (!healthy_) return StoppedStatus();
+  return PushUrgent(
+      {.kind = Operation::Kind::kRelease, .entry = {.session = std::move(session)}, .done = std::move(done)});
 }
 
 void Journal::Impl::NoteUptime() {
   const int64_t noted_ms = noted_uptime_ms_;
+  if (shared_ != nullptr) return;  // the store's servers advance its uptime
   if (!healthy_ || UptimeMs() - noted_ms < kNoteIdleMs) return;
   noted_uptime_ms_ = UptimeMs();  // requested: not again before the next interval
   ++queued_entries_;
@@ -274,21 +325,55 @@ void Journal::Impl::Run() {
     if (line_.wants_more()) line_.Add(queue_.Drain(line_.empty()));
     if (line_.empty()) return;  // closed
     write_began_ms_ = SteadyMs();
-    Commit(line_.Take());
+    for (std::vector<Operation>& part : Parts(line_.Take())) Commit(std::move(part));
     write_began_ms_ = 0;
+  }
+}
+
+std::vector<std::vector<JournalOperation>> Journal::Impl::Parts(std::vector<Operation> operations) const {
+  std::vector<std::vector<Operation>> parts;
+  std::unordered_set<std::string> erased;
+  for (Operation& operation : operations) {
+    const bool again = operation.entry.create && erased.contains(operation.entry.session);
+    if (parts.empty() || (shared_ != nullptr && again)) {
+      parts.emplace_back();
+      erased.clear();
+    }
+    if (operation.kind == Operation::Kind::kErase) erased.insert(operation.entry.session);
+    parts.back().push_back(std::move(operation));
+  }
+  return parts;
+}
+
+void Journal::Impl::Reserve(std::vector<Operation>& operations) {
+  std::vector<std::string> names;
+  for (const Operation& operation : operations) {
+    if (operation.entry.create) names.push_back(operation.entry.session);
+  }
+  if (names.empty()) return;
+  const Result<std::vector<std::string>> existing = shared_->Reserve(names);
+  if (!existing.ok()) Stop(existing.status());
+  for (Operation& operation : operations) {
+    if (!operation.entry.create) continue;
+    const std::string& session = operation.entry.session;
+    if (!existing.ok()) operation.status = StoppedStatus();
+    if (existing.ok() && std::ranges::count(*existing, session) > 0) operation.status = SessionExists(session);
   }
 }
 
 void Journal::Impl::Commit(std::vector<Operation> operations) {
   std::vector<RowChange> changes;
   if (healthy_) Look();
+  if (shared_ != nullptr && Refusal().ok()) Reserve(operations);
   const Status refusal = Refusal();
   for (Operation& operation : operations) {
-    if (operation.kind == Operation::Kind::kFlush) continue;
+    if (operation.kind == Operation::Kind::kFlush || !operation.status.ok()) continue;
     if (refusal.code() == StatusCode::kIo || (!refusal.ok() && operation.kind == Operation::Kind::kAppend)) {
       operation.status = refusal;
     } else if (operation.kind == Operation::Kind::kNote) {
       changes.push_back(UptimeRow());
+    } else if (operation.kind == Operation::Kind::kClaim || operation.kind == Operation::Kind::kRelease) {
+      StageOwnership(operation, changes);
     } else {
       operation.status = Stage(operation, changes);
     }
@@ -302,7 +387,8 @@ void Journal::Impl::Commit(std::vector<Operation> operations) {
     changes.push_back({RowChange::Kind::kPut, std::move(key), std::move(value)});
   }
   changed_.clear();
-  if (!changes.empty() && UptimeMs() - noted_uptime_ms_ >= kNoteMs) changes.push_back(UptimeRow());
+  if (shared_ == nullptr && !changes.empty() && UptimeMs() - noted_uptime_ms_ >= kNoteMs)
+    changes.push_back(UptimeRow());
   if (RINGSIDE_DEFECT("ack_before_sync")) {
     for (Operation& operation : operations) {
       if (operation.status.ok() && operation.done) std::exchange(operation.done, {})(Status::Ok(), operation.last);
@@ -353,7 +439,7 @@ Status Journal::Impl::Stage(Operation& operation, std::vector<RowChange>& change
     known = sessions_.emplace(entry.session, Known{{0, format::FirstChain(entry.session)}}).first;
     known->second.key = keys_.Make(entry.session, changes);
   } else if (entry.create) {
-    return InvalidArgument(fmt::format("journal: session {} exists", entry.session));
+    return SessionExists(entry.session);
   } else if (!known->second.key) {
     ASSIGN_OR_RETURN(known->second.key, reader_->Key(entry.session));
   }
@@ -370,7 +456,7 @@ Status Journal::Impl::Stage(Operation& operation, std::vector<RowChange>& change
   if (entry.summary) {
     std::string row = format::SummaryKey(entry.session);
     std::string value = format::EncodeSummary(row, StoreSummary(key, entry.session, *entry.summary));
-    changes.push_back({RowChange::Kind::kPut, std::move(row), std::move(value)});
+    changes.push_back({RowChange::Kind::kPut, std::move(row), std::move(value), entry.label});
   }
   if (!known->second.head_changed) {
     known->second.head_changed = true;
@@ -378,6 +464,15 @@ Status Journal::Impl::Stage(Operation& operation, std::vector<RowChange>& change
   }
   operation.last = last;
   return Status::Ok();
+}
+
+void Journal::Impl::StageOwnership(Operation& operation, std::vector<RowChange>& changes) {
+  const std::string& session = operation.entry.session;
+  if (operation.kind == Operation::Kind::kClaim) {
+    sessions_.emplace(session, Known{operation.last});  // one that it has already may be further than its stored head
+  } else if (sessions_.erase(session) > 0) {
+    changes.push_back({RowChange::Kind::kRelease, session});
+  }
 }
 
 Status Journal::Impl::StageErase(const std::string& session, std::vector<RowChange>& changes) {
@@ -457,6 +552,18 @@ Status Journal::Append(JournalEntry entry, JournalDone done) {
 }
 Status Journal::Erase(std::string session, JournalDone done) {
   return impl_->Erase(std::move(session), std::move(done));
+}
+SharedLog* Journal::shared() const { return impl_->shared(); }
+Status Journal::Claim(const std::string& session) { return impl_->Claim(session); }
+Status Journal::Release(std::string session, JournalDone done) {
+  return impl_->Release(std::move(session), std::move(done));
+}
+Result<std::vector<ListedSession>> Journal::List(const std::string& owner, const std::string& after,
+                                                 int64_t limit) const {
+  ASSIGN_OR_RETURN(const std::vector<SharedRow> rows, impl_->shared()->List(owner, after, limit));
+  std::vector<ListedSession> out;
+  for (const SharedRow& row : rows) out.push_back(impl_->reader().Listed(row));
+  return out;
 }
 bool Journal::Flush(std::optional<std::chrono::milliseconds> most) { return impl_->Flush(most); }
 double Journal::UptimeSeconds() const { return static_cast<double>(impl_->UptimeMs()) * 1e-3; }

@@ -1,7 +1,7 @@
 // Durable transcript: an append-only log of opaque records per session, protected by a hash chain, with group commit.
-// Owns `<path>/log` and one thread. Append and Erase may be called on any thread and never block; results are reported
-// by callbacks on the journal's thread, in order, after the sync. Reads may be called on any thread and block. The rows
-// are described in session/journal/journal_format.h.
+// Owns `<path>/log`, or this server's part of a store that several servers share, and one thread. Append and Erase may
+// be called on any thread and never block; results are reported by callbacks on the journal's thread, in order, after
+// the sync. Reads may be called on any thread and block. The rows are described in session/journal/journal_format.h.
 // ENSURES: a record whose callback reported Ok exists after any crash, once, in order, and its chain verifies. A record
 // that was not acknowledged exists completely or not at all. After a failed write or sync nothing is retried: the
 // journal stops permanently (kIo from every call) and a restart is the recovery. It also stops if the folder, the log
@@ -28,6 +28,10 @@ class Env;
 
 namespace ringside {
 
+class JournalLog;
+class SharedLog;
+struct RowChange;
+
 inline constexpr size_t kMaxJournalSessionBytes = 128;  // of a session's id
 
 /// XXH3-128 over all records of a session up to one of them.
@@ -52,6 +56,14 @@ struct JournalRecord {
   friend bool operator==(const JournalRecord&, const JournalRecord&) = default;
 };
 
+/// Plain columns by which a shared store finds a session (session/journal/shared_log.h); a folder does not keep them.
+struct SessionLabel {
+  std::string owner;
+  bool conversation = false;  // listed; otherwise a chain
+  double created_at = 0;
+  double used_s = 0;  // by UptimeSeconds
+};
+
 /// An atomic change of one session.
 struct JournalEntry {
   std::string session;                 // 1 .. kMaxJournalSessionBytes bytes
@@ -59,6 +71,7 @@ struct JournalEntry {
   std::vector<JournalRecord> records;  // in order; may be empty
   bool urgent = false;                 // of a running turn: accepted even if the queue is full
   std::optional<std::string> summary;  // replaces the session's summary, which is read at start
+  std::optional<SessionLabel> label;   // with every summary
 };
 
 /// kCorruption (session_damaged), naming the session and the damage.
@@ -81,6 +94,12 @@ struct JournalSummary {
   std::string summary;
 };
 
+struct ListedSession {
+  std::string session;
+  JournalSummary stored;
+  std::string damage;  // "" = none known
+};
+
 struct JournalTranscript {
   std::vector<JournalRecord> records;  // record i has number i + 1
   std::vector<JournalChain> chains;    // up to each record
@@ -100,7 +119,9 @@ struct JournalOptions {
   int64_t space_look_ms = 200;  // minimum interval between Append's checks of the free space
   /// Encrypts the sessions' contents (session/journal/journal_format.h). A log is encrypted from its creation or never.
   std::optional<SealKey> master_key;
-  rocksdb::Env* env = nullptr;                    // file system; null = the machine's
+  rocksdb::Env* env = nullptr;  // file system; null = the machine's
+  /// Opens another log than the folder's, or creates it with these rows.
+  std::function<Result<std::unique_ptr<JournalLog>>(const std::vector<RowChange>& initial)> open_log;
   const Clock* clock = &SystemClock::Instance();  // outlives the journal; only its steady time is used
 };
 
@@ -138,6 +159,19 @@ class Journal {
   /// Deletes a session for every call after `done` reports Ok; its bytes are removed by the next Purge. An unknown
   /// session is Ok. Accepted even if Append would be refused as overloaded.
   Status Erase(std::string session, JournalDone done);
+
+  // A store that several servers share. A session may be written, and erased, only between Claim and Release.
+  /// Null: this server alone has the store, and every session is its own.
+  SharedLog* shared() const;
+  /// Makes an existing session this server's. Blocks.
+  /// ERRORS: as SharedLog::Claim.
+  Status Claim(const std::string& session);
+  /// Gives the session back after its entries appended before; `done` as for Append.
+  /// REQUIRES: nothing of it is appended afterwards, and Claim is not called before `done`.
+  Status Release(std::string session, JournalDone done);
+  /// SharedLog::List, read. Blocks.
+  Result<std::vector<ListedSession>> List(const std::string& owner, const std::string& after, int64_t limit) const;
+
   /// Returns when the calls accepted before have been reported; false after `most` without that. Any thread but the
   /// journal's.
   bool Flush(std::optional<std::chrono::milliseconds> most = std::nullopt);
@@ -190,7 +224,7 @@ class Journal {
 
   /// False once a write has failed or the store is lost: nothing is acknowledged any more.
   bool healthy() const;
-  /// True once the folder, the log or its newest file was deleted, moved or replaced.
+  /// True once the folder, the log or its newest file was deleted, moved or replaced, or the lease was taken.
   bool lost() const;
   /// Reason why entries are refused: kIo, permanently; kUnavailable, until the disk has space (storage_full) or the
   /// folder is writable again. Accesses the file system, at most every space_look_ms.

@@ -15,7 +15,7 @@
 namespace ringside {
 
 struct JournalOperation {
-  enum class Kind { kAppend, kErase, kNote, kFlush };  // kNote: records the uptime only
+  enum class Kind { kAppend, kErase, kClaim, kRelease, kNote, kFlush };  // kNote: records the uptime only
   Kind kind = Kind::kAppend;
   JournalEntry entry;
   JournalDone done;

@@ -1,10 +1,11 @@
-// The journal's rows on disk: a RocksDB instance in `<path>/log`, opened and written such that no acknowledged write is
-// lost silently. Only journal_log.cpp of this layer uses RocksDB. Owned by a Journal.
-// THREAD: Commit: the journal's; cursors and Purge: any.
+// The journal's rows in a store: a folder (session/journal/rocksdb_log.h), or a database that several servers share
+// (session/journal/shared_log.h). The rows are described in session/journal/journal_format.h. Owned by a Journal.
+// THREAD: Commit: the journal's; cursors and Rewrite: any.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,62 +15,69 @@
 
 namespace ringside {
 
+class SharedLog;
+
 /// One change of a batch.
 struct RowChange {
-  enum class Kind { kPut, kDelete, kDeleteRange };
+  enum class Kind {
+    kPut,
+    kDelete,
+    kDeleteRange,
+    kRelease  // only in a SharedLog: the session `key` belongs to no server
+  };
   Kind kind;
   std::string key;
-  std::string value;  // kPut: the value; kDeleteRange: the end of the range, exclusive
+  std::string value = {};                  // kPut: the value; kDeleteRange: the end of the range, exclusive
+  std::optional<SessionLabel> label = {};  // with a summary
 };
 
-/// Iterates over the rows in key order, in a snapshot.
+/// Iterates over rows in key order, in a snapshot.
+class JournalRows {
+ public:
+  virtual ~JournalRows() = default;
+  virtual void Seek(std::string_view key) = 0;
+  /// False at the end and after an error; see status().
+  virtual bool Valid() const = 0;
+  virtual void Next() = 0;
+  virtual std::string_view key() const = 0;
+  virtual std::string_view value() const = 0;
+  virtual Status status() const = 0;
+};
+
 class JournalCursor {
  public:
-  JournalCursor(JournalCursor&&) noexcept;
-  ~JournalCursor();
+  explicit JournalCursor(std::unique_ptr<JournalRows> rows) : rows_(std::move(rows)) {}
 
-  void Seek(std::string_view key);
-  /// False at the end and after an error; see status().
-  bool Valid() const;
-  void Next();
-  std::string_view key() const;
-  std::string_view value() const;
-  Status status() const;
+  void Seek(std::string_view key) { rows_->Seek(key); }
+  bool Valid() const { return rows_->Valid(); }
+  void Next() { rows_->Next(); }
+  std::string_view key() const { return rows_->key(); }
+  std::string_view value() const { return rows_->value(); }
+  Status status() const { return rows_->status(); }
 
  private:
-  friend class JournalLog;
-  class Impl;
-  explicit JournalCursor(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  std::unique_ptr<JournalRows> rows_;
 };
 
 class JournalLog {
  public:
-  /// Opens the log, or creates one with the `initial` rows, which every existing log has.
-  /// ERRORS: as Journal::Open, except the schema, which the caller checks.
-  static Result<std::unique_ptr<JournalLog>> Open(const JournalOptions& options, const std::vector<RowChange>& initial);
-  ~JournalLog();
-  JournalLog(const JournalLog&) = delete;
-  JournalLog& operator=(const JournalLog&) = delete;
+  virtual ~JournalLog() = default;
 
-  /// Writes the changes atomically and syncs. After an error nothing may be committed any more.
-  Status Commit(const std::vector<RowChange>& changes);
-  /// Checks that Open's path still leads to the files that Commit writes.
-  /// ERRORS: kIo if not; kUnavailable if the folder is not writable now.
-  Status CheckPlace() const;
-  JournalCursor Cursor() const;
+  /// Writes the changes atomically and durably. After an error nothing may be committed any more.
+  virtual Status Commit(const std::vector<RowChange>& changes) = 0;
+  /// Checks that what Open found is still what Commit writes.
+  /// ERRORS: kIo if not; kUnavailable if it cannot be written now.
+  virtual Status CheckPlace() const = 0;
+  virtual JournalCursor Cursor() const = 0;
   /// Free bytes on the disk; a large number if unknown.
-  int64_t FreeBytes() const;
-  /// Flushes the memory tables, rewrites the files with keys in these ranges and starts a new log file.
-  Status Rewrite(const std::vector<std::pair<std::string, std::string>>& ranges);
-  /// Copies the log and its tip to `folder`: everything committed before the call, and dependent parts of later
-  /// commits.
-  Status Backup(const std::string& folder) const;
-
- private:
-  class Impl;
-  explicit JournalLog(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  virtual int64_t FreeBytes() const = 0;
+  /// Removes the bytes of erased rows in these ranges from the disk.
+  virtual Status Rewrite(const std::vector<std::pair<std::string, std::string>>& ranges) = 0;
+  /// Copies the log to `folder`: everything committed before the call, and dependent parts of later commits.
+  /// ERRORS: kUnavailable if this kind of store is copied by other means.
+  virtual Status Backup(const std::string& folder) const = 0;
+  /// Null: this process alone has the store.
+  virtual SharedLog* shared() { return nullptr; }
 };
 
 }  // namespace ringside

@@ -194,6 +194,18 @@ Result<JournalChain> JournalReader::ChainAt(const std::string& session, uint64_t
   return before;
 }
 
+ListedSession JournalReader::Listed(const SharedRow& row) const {
+  ListedSession out{.session = row.session, .stored = {}, .damage = DamageOf(row.session).value_or("")};
+  const auto head = format::DecodeHead(format::HeadKey(row.session), row.head);
+  if (head) out.stored.last = head->last;
+  const auto stored = format::DecodeSummary(format::SummaryKey(row.session), row.summary);
+  const auto key = keys_.Unwrap(row.session, row.key);
+  auto summary = stored && key.ok() ? LoadSummary(*key, row.session, *stored) : Corruption("");
+  if (summary.ok()) out.stored.summary = *std::move(summary);
+  if (!head || out.stored.summary.empty()) out.damage = head ? "its summary is damaged" : "its head is damaged";
+  return out;
+}
+
 Status JournalReader::ForEachHead(const std::function<void(const JournalHead&)>& visit) const {
   struct Rows {
     std::string session;

@@ -12,6 +12,7 @@
 
 #include "session/journal/journal_format.h"
 #include "session/journal/journal_keys.h"
+#include "session/journal/shared_log.h"
 
 namespace ringside {
 
@@ -28,6 +29,8 @@ class JournalReader {
   Result<JournalChain> ChainAt(const std::string& session, uint64_t seq) const;
   /// ERRORS: kNotFound, kCorruption.
   Result<DataKey> Key(const std::string& session) const;
+  /// The stored rows' contents.
+  ListedSession Listed(const SharedRow& row) const;
   Status ForEachHead(const std::function<void(const JournalHead&)>& visit) const;
   /// Verifies sessions whose head is damaged or `wanted`.
   Result<std::vector<std::string>> Verify(const std::function<bool(const journal_format::Head&)>& wanted) const;

@@ -8,7 +8,7 @@
 #include "cache/store/rocksdb_store.h"
 #include "gtest/gtest.h"
 #include "session/journal/journal_format.h"
-#include "session/journal/journal_log.h"
+#include "session/journal/rocksdb_log.h"
 #include "tests/durability/data_folder.h"
 #include "tests/durability/fault_file_system.h"
 
@@ -61,7 +61,7 @@ class EncryptionTest : public testing::Test {
   }
   /// Every row of the journal whose key contains `name`.
   std::vector<RowChange> RowsOf(const std::string& name) {
-    auto log = JournalLog::Open(journal_, {});
+    auto log = OpenRocksDbLog(journal_, {});
     EXPECT_TRUE(log.ok());
     std::vector<RowChange> out;
     JournalCursor cursor = (*log)->Cursor();
@@ -72,7 +72,7 @@ class EncryptionTest : public testing::Test {
     return out;
   }
   void Change(const std::vector<RowChange>& rows) {
-    auto log = JournalLog::Open(journal_, {});
+    auto log = OpenRocksDbLog(journal_, {});
     ASSERT_TRUE(log.ok());
     ASSERT_TRUE((*log)->Commit(rows).ok());
   }

@@ -16,7 +16,7 @@
 #include <thread>
 
 #include "session/journal/journal_format.h"
-#include "session/journal/journal_log.h"
+#include "session/journal/rocksdb_log.h"
 #include "tests/session/journal/journal_fixture.h"
 
 namespace ringside {
@@ -336,7 +336,7 @@ TEST_F(JournalTest, FilesAreForTheOwnerOnly) {
 TEST_F(JournalTest, RefusesAnotherSchema) {
   MustOpen();
   {
-    auto log = JournalLog::Open(options_, {});
+    auto log = OpenRocksDbLog(options_, {});
     ASSERT_TRUE(log.ok());
     EXPECT_TRUE((*log)->Commit({{RowChange::Kind::kPut, journal_format::kSchemaKey, "ringside-log 2"}}).ok());
   }
@@ -367,12 +367,12 @@ class JournalDamageTest : public JournalTest {
     }
   }
   void Change(const RowChange& change) {
-    auto log = JournalLog::Open(options_, {});
+    auto log = OpenRocksDbLog(options_, {});
     ASSERT_TRUE(log.ok());
     ASSERT_TRUE((*log)->Commit({change}).ok());
   }
   std::string Value(const std::string& key) {
-    auto log = JournalLog::Open(options_, {});
+    auto log = OpenRocksDbLog(options_, {});
     JournalCursor cursor = (*log)->Cursor();
     cursor.Seek(key);
     return std::string(cursor.value());

@@ -3,13 +3,13 @@
 #include <cstdio>
 
 #include "session/journal/journal_format.h"
-#include "session/journal/journal_log.h"
+#include "session/journal/rocksdb_log.h"
 
 int main(int argc, char** argv) {
   if (argc != 3) return 2;
   ringside::JournalOptions options;
   options.path = argv[1];
-  auto log = ringside::JournalLog::Open(options, {});
+  auto log = ringside::OpenRocksDbLog(options, {});
   if (!log.ok()) {
     std::fprintf(stderr, "%s\n", log.status().ToString().c_str());
     return 1;

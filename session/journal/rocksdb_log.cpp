@@ -1,4 +1,4 @@
-#include "session/journal/journal_log.h"
+#include "session/journal/rocksdb_log.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -230,6 +230,8 @@ rocksdb::Status Write(rocksdb::DB& db, const std::vector<RowChange>& changes) {
       case RowChange::Kind::kDeleteRange:
         status = batch.DeleteRange(change.key, change.value);
         break;
+      case RowChange::Kind::kRelease:
+        break;
     }
     if (!status.ok()) return status;
   }
@@ -286,64 +288,68 @@ Status CreateLog(const JournalOptions& options, const std::vector<RowChange>& in
   return SyncFolder(options.path);
 }
 
-}  // namespace
-
-class JournalCursor::Impl {
+class RocksDbRows final : public JournalRows {
  public:
-  std::unique_ptr<rocksdb::Iterator> iterator;
-};
-JournalCursor::JournalCursor(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-JournalCursor::JournalCursor(JournalCursor&&) noexcept = default;
-JournalCursor::~JournalCursor() = default;
-void JournalCursor::Seek(std::string_view key) { impl_->iterator->Seek({key.data(), key.size()}); }
-bool JournalCursor::Valid() const { return impl_->iterator->Valid(); }
-void JournalCursor::Next() { impl_->iterator->Next(); }
-std::string_view JournalCursor::key() const { return impl_->iterator->key().ToStringView(); }
-std::string_view JournalCursor::value() const { return impl_->iterator->value().ToStringView(); }
-Status JournalCursor::status() const { return RunStatus(impl_->iterator->status()); }
+  explicit RocksDbRows(rocksdb::DB& db) : iterator_(db.NewIterator(rocksdb::ReadOptions())) {}
 
-class JournalLog::Impl {
- public:
-  Impl(File lock, Tip tip) : lock(std::move(lock)), tip(std::move(tip)) {}
+  void Seek(std::string_view key) override { iterator_->Seek({key.data(), key.size()}); }
+  bool Valid() const override { return iterator_->Valid(); }
+  void Next() override { iterator_->Next(); }
+  std::string_view key() const override { return iterator_->key().ToStringView(); }
+  std::string_view value() const override { return iterator_->value().ToStringView(); }
+  Status status() const override { return RunStatus(iterator_->status()); }
 
-  std::string path;
-  File lock;  // held until the database is closed
-  Tip tip;
-  ContinuityCheck continuity;
-  const std::shared_ptr<DamagedTables> damaged_tables = std::make_shared<DamagedTables>();
-  rocksdb::Env* env = nullptr;
-  std::unique_ptr<rocksdb::DB> db;
-  std::optional<StorePlace> place;  // set once Open has returned
+ private:
+  const std::unique_ptr<rocksdb::Iterator> iterator_;
 };
 
-Result<std::unique_ptr<JournalLog>> JournalLog::Open(const JournalOptions& options,
-                                                     const std::vector<RowChange>& initial) {
-  umask(077);
-  ASSIGN_OR_RETURN(File lock, LockFolder(options.path));
-  ASSIGN_OR_RETURN(Tip tip, Tip::Open(options.path));
-  auto impl = std::make_unique<Impl>(std::move(lock), std::move(tip));
-  impl->path = options.path;
+class RocksDbLog final : public JournalLog {
+ public:
+  RocksDbLog(File lock, Tip tip) : lock_(std::move(lock)), tip_(std::move(tip)) {}
+  ~RocksDbLog() override;
+  Status Open(const JournalOptions& options, const std::vector<RowChange>& initial);
+
+  Status Commit(const std::vector<RowChange>& changes) override;
+  Status CheckPlace() const override;
+  JournalCursor Cursor() const override { return JournalCursor(std::make_unique<RocksDbRows>(*db_)); }
+  int64_t FreeBytes() const override;
+  Status Rewrite(const std::vector<std::pair<std::string, std::string>>& ranges) override;
+  Status Backup(const std::string& folder) const override;
+
+ private:
+  std::string path_;
+  File lock_;  // held until the database is closed
+  Tip tip_;
+  ContinuityCheck continuity_;
+  const std::shared_ptr<DamagedTables> damaged_tables_ = std::make_shared<DamagedTables>();
+  rocksdb::Env* env_ = nullptr;
+  std::unique_ptr<rocksdb::DB> db_;
+  std::optional<StorePlace> place_;  // set once Open has returned
+};
+
+Status RocksDbLog::Open(const JournalOptions& options, const std::vector<RowChange>& initial) {
+  path_ = options.path;
   rocksdb::Options settings = MakeOptions(options.env);
-  impl->env = settings.env;
+  env_ = settings.env;
   const std::string name = options.path + "/log";
-  const rocksdb::Status exists = impl->env->FileExists(name);
+  const rocksdb::Status exists = env_->FileExists(name);
   if (exists.IsNotFound()) {
-    if (impl->tip.Read() && !options.accept_lost_tail) {
+    if (tip_.Read() && !options.accept_lost_tail) {
       return Corruption("journal: " + name + " is gone, but " + options.path + "/tip says that it held records");
     }
     RETURN_IF_ERROR(CreateLog(options, initial));
-    impl->tip.Write(0);
+    tip_.Write(0);
   } else {
     RETURN_IF_ERROR(OpenStatus(exists));
   }
-  const auto known = impl->tip.Read();
+  const auto known = tip_.Read();
   const auto open = [&]() -> Status {
     if (!options.accept_lost_tail && !RINGSIDE_DEFECT("lost_tables_accepted"))
       RETURN_IF_ERROR(CheckTables(settings, name, known));
-    impl->continuity = {};
-    settings.wal_filter = &impl->continuity;
-    settings.listeners = {impl->damaged_tables};
-    ASSIGN_OR_RETURN(impl->db, OpenDatabase(settings, name));
+    continuity_ = {};
+    settings.wal_filter = &continuity_;
+    settings.listeners = {damaged_tables_};
+    ASSIGN_OR_RETURN(db_, OpenDatabase(settings, name));
     return Status::Ok();
   };
   Status opened = open();
@@ -352,71 +358,78 @@ Result<std::unique_ptr<JournalLog>> JournalLog::Open(const JournalOptions& optio
     if (torn) opened = open();
   }
   RETURN_IF_ERROR(opened);
-  const uint64_t reached = impl->db->GetLatestSequenceNumber();
+  const uint64_t reached = db_->GetLatestSequenceNumber();
   if (known && *known > reached && !options.accept_lost_tail && !RINGSIDE_DEFECT("lost_tail_accepted")) {
     return Corruption(fmt::format("journal: the end of {} is missing: it reaches change {}, change {} was acknowledged",
                                   name, reached, *known));
   }
-  impl->tip.Write(reached);
+  tip_.Write(reached);
   std::vector<std::string> paths = {options.path, options.path + "/lock"};
   if (options.env == nullptr) paths.push_back(name);
-  ASSIGN_OR_RETURN(impl->place, StorePlace::Of(std::move(paths)));
-  return std::unique_ptr<JournalLog>(new JournalLog(std::move(impl)));
-}
-
-JournalLog::JournalLog(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-JournalLog::~JournalLog() { impl_->db->Close().PermitUncheckedError(); }
-
-Status JournalLog::Commit(const std::vector<RowChange>& changes) {
-  impl_->damaged_tables->StopCompactions(*impl_->db);
-  RETURN_IF_ERROR(RunStatus(Write(*impl_->db, changes)));
-  impl_->tip.Write(impl_->db->GetLatestSequenceNumber());
+  ASSIGN_OR_RETURN(place_, StorePlace::Of(std::move(paths)));
   return Status::Ok();
 }
 
-Status JournalLog::CheckPlace() const {
-  const Status place = impl_->place->Check();
+RocksDbLog::~RocksDbLog() {
+  if (db_ != nullptr) db_->Close().PermitUncheckedError();
+}
+
+Status RocksDbLog::Commit(const std::vector<RowChange>& changes) {
+  damaged_tables_->StopCompactions(*db_);
+  RETURN_IF_ERROR(RunStatus(Write(*db_, changes)));
+  tip_.Write(db_->GetLatestSequenceNumber());
+  return Status::Ok();
+}
+
+Status RocksDbLog::CheckPlace() const {
+  const Status place = place_->Check();
   if (place.code() == StatusCode::kIo) return place;
   std::unique_ptr<rocksdb::LogFile> file;
-  const rocksdb::Status found = impl_->db->GetCurrentWalFile(&file);
+  const rocksdb::Status found = db_->GetCurrentWalFile(&file);
   if (found.IsPathNotFound() || found.IsNotFound()) return IoError("journal: the log file was deleted");
   return place;
 }
 
-JournalCursor JournalLog::Cursor() const {
-  auto impl = std::make_unique<JournalCursor::Impl>();
-  impl->iterator.reset(impl_->db->NewIterator(rocksdb::ReadOptions()));
-  return JournalCursor(std::move(impl));
-}
-
-int64_t JournalLog::FreeBytes() const {
+int64_t RocksDbLog::FreeBytes() const {
   uint64_t bytes = 0;
-  const auto status = impl_->env->GetFileSystem()->GetFreeSpace(impl_->path, {}, &bytes, nullptr);
+  const auto status = env_->GetFileSystem()->GetFreeSpace(path_, {}, &bytes, nullptr);
   constexpr auto kMany = std::numeric_limits<int64_t>::max();
   return status.ok() && bytes < static_cast<uint64_t>(kMany) ? static_cast<int64_t>(bytes) : kMany;
 }
 
-Status JournalLog::Rewrite(const std::vector<std::pair<std::string, std::string>>& ranges) {
-  RETURN_IF_ERROR(RunStatus(impl_->db->Flush(rocksdb::FlushOptions())));
+Status RocksDbLog::Rewrite(const std::vector<std::pair<std::string, std::string>>& ranges) {
+  RETURN_IF_ERROR(RunStatus(db_->Flush(rocksdb::FlushOptions())));
   rocksdb::CompactRangeOptions options;
   options.exclusive_manual_compaction = false;
   options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForceOptimized;
   for (const auto& [first, last] : ranges) {
     const rocksdb::Slice begin(first), end(last);
-    RETURN_IF_ERROR(RunStatus(impl_->db->CompactRange(options, &begin, &end)));
+    RETURN_IF_ERROR(RunStatus(db_->CompactRange(options, &begin, &end)));
   }
   return Status::Ok();
 }
 
-Status JournalLog::Backup(const std::string& folder) const {
+Status RocksDbLog::Backup(const std::string& folder) const {
   ASSIGN_OR_RETURN(const Tip tip, Tip::Open(folder));
   // Before the copy is made: a copy may contain more than its tip states, but less is reported as damage.
-  tip.Write(impl_->db->GetLatestSequenceNumber());
+  tip.Write(db_->GetLatestSequenceNumber());
   rocksdb::Checkpoint* made = nullptr;
-  RETURN_IF_ERROR(RunStatus(rocksdb::Checkpoint::Create(impl_->db.get(), &made)));
+  RETURN_IF_ERROR(RunStatus(rocksdb::Checkpoint::Create(db_.get(), &made)));
   const std::unique_ptr<rocksdb::Checkpoint> checkpoint(made);
   RETURN_IF_ERROR(RunStatus(checkpoint->CreateCheckpoint(folder + "/log")));
   return SyncFolder(folder);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<JournalLog>> OpenRocksDbLog(const JournalOptions& options,
+                                                   const std::vector<RowChange>& initial) {
+  umask(077);
+  ASSIGN_OR_RETURN(File lock, LockFolder(options.path));
+  ASSIGN_OR_RETURN(Tip tip, Tip::Open(options.path));
+  auto log = std::make_unique<RocksDbLog>(std::move(lock), std::move(tip));
+  RETURN_IF_ERROR(log->Open(options, initial));
+  return std::unique_ptr<JournalLog>(std::move(log));
 }
 
 }  // namespace ringside
