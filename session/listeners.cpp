@@ -43,11 +43,11 @@ bool Listeners::attached() const {
   return !attached_.expired() || std::ranges::any_of(watchers_, [](const auto& weak) { return !weak.expired(); });
 }
 
-void Listeners::Gone(const std::string& session) {
-  if (const std::shared_ptr<EventSink> attached = attached_.lock()) attached->OnGone(session);
+void Listeners::Leave(const std::string& session, void (EventSink::*notify)(const std::string&)) {
+  if (const std::shared_ptr<EventSink> attached = attached_.lock()) (*attached.*notify)(session);
   attached_.reset();
   for (const std::weak_ptr<EventSink>& weak : std::exchange(watchers_, {})) {
-    if (const std::shared_ptr<EventSink> watcher = weak.lock()) watcher->OnGone(session);
+    if (const std::shared_ptr<EventSink> watcher = weak.lock()) (*watcher.*notify)(session);
   }
 }
 

@@ -30,8 +30,8 @@ class Listeners {
   bool attached() const;
   /// True for a connection that lost the session to another: its messages still in flight must have no effect.
   bool Fenced(uint64_t connection) const;
-  /// Notifies the listeners that the session was deleted.
-  void Gone(const std::string& session);
+  /// Notifies the listeners that the session was deleted, or is another server's. They receive nothing more.
+  void Leave(const std::string& session, void (EventSink::*notify)(const std::string&));
   /// Sends an event of the running turn. `sent`: the session's event counts with this event. False = no listener.
   /// ENSURES: sent() is `sent`.
   bool Send(const TurnEvent& event, const EventCounts& sent);

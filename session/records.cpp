@@ -527,6 +527,14 @@ Result<std::string> DecodeName(std::string_view bytes) {
   return Checked(in, std::move(name), "name");
 }
 
+void SetSummary(const SessionSummary& summary, JournalEntry* entry) {
+  entry->summary = Encode(summary);
+  entry->label = {.owner = summary.owner,
+                  .conversation = entry->session.starts_with("conv_"),
+                  .created_at = summary.created_at,
+                  .used_s = summary.used_s};
+}
+
 std::string Encode(const SessionSummary& summary) {
   ByteWriter out;
   out.String(summary.owner);

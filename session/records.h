@@ -136,6 +136,8 @@ JournalRecord Encode(const InterruptedRecord& record);
 /// or the model (kModel).
 JournalRecord EncodeName(RecordType type, const std::string& name);
 std::string Encode(const SessionSummary& summary);
+/// Adds the summary and the label to an entry.
+void SetSummary(const SessionSummary& summary, JournalEntry* entry);
 
 Result<CreatedRecord> DecodeCreated(std::string_view bytes);
 Result<Metadata> DecodeMetadata(std::string_view bytes);

@@ -126,15 +126,15 @@ std::string Session::CacheOwner(bool stores) const {
   return named ? key_ : "";
 }
 
-void Session::Gone() {
+void Session::Leave(Left why) {
   std::lock_guard lock(mutex_);
-  turns_.listeners().Gone(id_);
-  journal_.Erased();
+  turns_.listeners().Leave(id_, why == Left::kDeleted ? &EventSink::OnGone : &EventSink::OnTakenOver);
+  if (why == Left::kDeleted) journal_.Erased();
 }
 
-bool Session::idle() const {
+bool Session::idle(bool may_be_attached) const {
   std::lock_guard lock(mutex_);
-  return !turns_.running() && !changing_ && !turns_.listeners().attached();
+  return !turns_.running() && !changing_ && (may_be_attached || !turns_.listeners().attached());
 }
 
 SessionInfo Session::Info() const {
@@ -219,7 +219,7 @@ void Session::WriteSummary() {
   if (changing_) return ChangedLocked();
   JournalEntry entry;
   entry.session = key_;
-  entry.summary = Encode(Summary(journal_.recorded().seq));
+  SetSummary(Summary(journal_.recorded().seq), &entry);
   // Under the lock, so that no turn's summary comes first. If refused, a list reads the whole session.
   (void)context_->journal->Append(std::move(entry), nullptr);
 }
@@ -246,7 +246,7 @@ Status Session::Commit(std::unique_lock<std::mutex>& lock, std::vector<JournalRe
   entry.session = key_;
   entry.create = create;
   entry.records = std::move(records);
-  if (create) entry.summary = Encode(Summary(entry.records.size()));
+  if (create) SetSummary(Summary(entry.records.size()), &entry);
   const auto told = std::make_shared<std::promise<Status>>();
   // Applied on the journal's thread, so that changes take effect in the journal's order.
   const auto done = [&, told](const Status& status, const JournalPosition& last) {

@@ -34,10 +34,14 @@ class Session : public std::enable_shared_from_this<Session> {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  /// Restores a session from its journal. A turn that was cut ends as interrupted, which is recorded. `only_checks`:
-  /// notifies no listener and records nothing; the error describes why a load would fail.
+  enum class Purpose {
+    kServe,  // a turn that was cut ends as interrupted, which is recorded
+    kCheck,  // notifies no listener and records nothing
+    kView    // as kCheck, and a turn without an end is still running, on another server
+  };
+  /// Restores a session from its journal. The error of a check describes why a load would fail.
   static Result<std::shared_ptr<Session>> Load(std::shared_ptr<const SessionContext> context, const std::string& key,
-                                               const JournalTranscript& transcript, bool only_checks = false);
+                                               const JournalTranscript& transcript, Purpose purpose = Purpose::kServe);
 
   const std::string& key() const { return key_; }
   /// Id of the conversation; empty for a chain.
@@ -47,10 +51,12 @@ class Session : public std::enable_shared_from_this<Session> {
   /// Name in the cache tiers; "" if the cache must not be saved, because the journal does not know the session and the
   /// disk might.
   std::string cache_owner() const;
-  /// Notifies the attached listeners that the session was deleted.
-  void Gone();
-  /// True if no turn runs and no connection is attached: a durable session can then be unloaded.
-  bool idle() const;
+  enum class Left { kDeleted, kForAnotherServer };
+  /// Notifies the attached listeners.
+  void Leave(Left why);
+  /// True if no turn runs, no change is pending and, unless it `may_be_attached`, no connection is attached: a durable
+  /// session can then be unloaded.
+  bool idle(bool may_be_attached = false) const;
 
   SessionInfo Info() const;
   /// Marks the summary in the journal as outdated.
@@ -211,7 +217,7 @@ class Session : public std::enable_shared_from_this<Session> {
   /// Applies the records; `news` receives records still to be written. Errors are short descriptions.
   static Result<std::shared_ptr<Session>> FromRecords(std::shared_ptr<const SessionContext> context,
                                                       const std::string& key, const JournalTranscript& transcript,
-                                                      std::vector<JournalRecord>* news);
+                                                      Purpose purpose, std::vector<JournalRecord>* news);
   const BoundContext context_;
   const std::string key_, id_, owner_;
 

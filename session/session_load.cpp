@@ -6,10 +6,10 @@
 namespace ringside {
 
 Result<std::shared_ptr<Session>> Session::Load(std::shared_ptr<const SessionContext> context, const std::string& key,
-                                               const JournalTranscript& transcript, bool only_checks) {
+                                               const JournalTranscript& transcript, Purpose purpose) {
   std::vector<JournalRecord> news;
-  ASSIGN_OR_RETURN(const auto session, FromRecords(std::move(context), key, transcript, &news));
-  if (only_checks) return session;
+  ASSIGN_OR_RETURN(const auto session, FromRecords(std::move(context), key, transcript, purpose, &news));
+  if (purpose != Purpose::kServe) return session;
   for (const JournalRecord& record : news) {
     if (record.type == static_cast<uint8_t>(RecordType::kInterrupted)) ++*session->context_->interrupted;
   }
@@ -34,7 +34,7 @@ std::string ModelOf(const JournalTranscript& transcript) {
 
 Result<std::shared_ptr<Session>> Session::FromRecords(std::shared_ptr<const SessionContext> context,
                                                       const std::string& key, const JournalTranscript& transcript,
-                                                      std::vector<JournalRecord>* news) {
+                                                      Purpose purpose, std::vector<JournalRecord>* news) {
   const auto damaged = [](size_t record) {
     return Corruption("record " + std::to_string(record + 1) + " is inconsistent");
   };
@@ -68,7 +68,7 @@ Result<std::shared_ptr<Session>> Session::FromRecords(std::shared_ptr<const Sess
       answer->recorded = {i + 1, transcript.chains[i]};
     }
   }
-  if (session->turns_.running()) {
+  if (session->turns_.running() && purpose != Purpose::kView) {
     session->turns_.Cut();
     // Records whether the cut turn's ids could be read, so that a later start derives the same text.
     if (session->journal_.foreign())

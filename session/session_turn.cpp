@@ -30,7 +30,7 @@ std::optional<JournalEntry> Session::TurnEntry(bool store, JournalRecord turn) c
   if (!creates && journal_.model() != conversation_.model)
     entry.records.push_back(EncodeName(RecordType::kModel, conversation_.model));
   entry.records.push_back(std::move(turn));
-  entry.summary = Encode(Summary(0));  // the summary does not reflect the end of the turn
+  SetSummary(Summary(0), &entry);  // the summary does not reflect the end of the turn
   return entry;
 }
 

@@ -11,6 +11,7 @@
 #include "ws/access/keys_command.h"
 #include "ws/app/app.h"
 #include "ws/config/inspect_command.h"
+#include "ws/config/migrate_command.h"
 #include "ws/request_kinds.h"
 
 extern char** environ;
@@ -36,6 +37,7 @@ int Main(const std::vector<std::string>& args) {
   if (args == std::vector<std::string>{"--describe-requests"}) return PrintOutcome({.to_stdout = DescribeRequests()});
   if (command == "keys") return PrintOutcome(RunKeysCommand({args.begin() + 1, args.end()}, ReadEnvironment()));
   if (command == "inspect") return PrintOutcome(RunInspectCommand({args.begin() + 1, args.end()}));
+  if (command == "migrate") return PrintOutcome(RunMigrateCommand({args.begin() + 1, args.end()}));
   Result<ParsedConfig> parsed = ParseConfig(args, ReadEnvironment());
   if (!parsed.ok()) {
     std::fprintf(stderr, "ringside-server: %s\n", parsed.status().message().c_str());

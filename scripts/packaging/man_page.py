@@ -216,6 +216,8 @@ def server_page(server, date):
         "\\fBringside\\-server keys\\fR \\fIVERB\\fR ...",
         ".br",
         "\\fBringside\\-server inspect\\fR \\fIPATH\\fR ...",
+        ".br",
+        "\\fBringside\\-server migrate\\fR \\fIFROM\\fR \\fITO\\fR",
     ]
     parts += [".SH DESCRIPTION", SERVER_WORDS, ".SH OPTIONS", "Defaults are shown in [brackets]."]
     group = None

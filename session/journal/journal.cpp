@@ -3,25 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <future>
-#include <mutex>
-#include <thread>
-#include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
-#include "base/bounded_queue.h"
 #include "base/defect.h"
 #include "base/log.h"
 #include "session/journal/journal_format.h"
-#include "session/journal/journal_keys.h"
-#include "session/journal/journal_line.h"
-#include "session/journal/journal_log.h"
-#include "session/journal/journal_reader.h"
+#include "session/journal/journal_impl.h"
 #include "session/journal/rocksdb_log.h"
-#include "session/journal/shared_log.h"
 
 namespace ringside {
 namespace {
@@ -48,101 +38,27 @@ int64_t SteadyMs() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now().time_since_epoch())
       .count();
 }
-Status SessionExists(std::string_view session) {
-  return InvalidArgument(fmt::format("journal: session {} exists", session));
-}
 bool In(const JournalCursor& cursor, char region) { return cursor.Valid() && cursor.key().starts_with(region); }
-Status CheckId(std::string_view session) {
-  if (!session.empty() && session.size() <= kMaxJournalSessionBytes) return Status::Ok();
-  return InvalidArgument("journal: a session id must have 1 to 128 bytes");
-}
 
 }  // namespace
 
+Status CheckSessionId(std::string_view session) {
+  if (!session.empty() && session.size() <= kMaxJournalSessionBytes) return Status::Ok();
+  return InvalidArgument("journal: a session id must have 1 to 128 bytes");
+}
+Status SessionExists(std::string_view session) {
+  return InvalidArgument(fmt::format("journal: session {} exists", session));
+}
+
 std::string JournalChain::Hex() const { return fmt::format("{:016x}{:016x}", high, low); }
-
-class Journal::Impl {
- public:
-  static Result<std::unique_ptr<Impl>> Open(const JournalOptions& options);
-  ~Impl();
-
-  Status Append(JournalEntry entry, JournalDone done);
-  Status Erase(std::string session, JournalDone done);
-  bool Flush(std::optional<std::chrono::milliseconds> most);
-  int64_t UptimeMs() const;
-  void NoteUptime();
-  const JournalReader& reader() const { return *reader_; }
-  SharedLog* shared() const { return shared_; }
-  Status Claim(const std::string& session);
-  Status Release(std::string session, JournalDone done);
-  Status Purge();
-  Status Backup(const std::string& folder);
-  JournalStats stats() const;
-  bool healthy() const { return healthy_; }
-  bool lost() const { return lost_; }
-  Status Check();
-
- private:
-  using Operation = JournalOperation;
-  struct Known {  // a session; journal thread only
-    JournalPosition last;
-    bool head_changed = false;        // in the current batch
-    std::optional<DataKey> key = {};  // loaded on first use
-  };
-
-  explicit Impl(const JournalOptions& options)
-      : options_(options), keys_(options.master_key), opened_ns_(options.clock->MonotonicNs()) {}
-  Status Start();
-  Status CheckSchema();
-  Status LoadHeads();
-  void Run();
-  /// Splits a batch so that no part creates a session that it erased before.
-  std::vector<std::vector<Operation>> Parts(std::vector<Operation> operations) const;
-  void Commit(std::vector<Operation> operations);
-  /// Fails the creations of sessions that another server has.
-  void Reserve(std::vector<Operation>& operations);
-  Status Stage(Operation& operation, std::vector<RowChange>& changes);
-  /// Passes an operation without rows of its own to the sessions that the thread knows.
-  void StageOwnership(Operation& operation, std::vector<RowChange>& changes);
-  Status StageErase(const std::string& session, std::vector<RowChange>& changes);
-  /// Stops the journal if the store is lost.
-  Status CheckPlace();
-  RowChange UptimeRow();
-  void Stop(const Status& status);
-  Status StoppedStatus() const;
-  Status PushUrgent(Operation operation);
-  /// Reason why entries are refused, as of the last check of the file system.
-  Status Refusal() const;
-  void Look();
-
-  const JournalOptions options_;
-  const JournalKeys keys_;
-  BoundedQueue<Operation> queue_{1};  // capacity unused: entries are counted until they are reported
-  JournalLine line_;
-  std::unique_ptr<JournalLog> log_;
-  SharedLog* shared_ = nullptr;  // of log_
-  std::unique_ptr<JournalReader> reader_;
-  uint64_t boot_ = 0, clean_boot_ = 0;
-  const int64_t opened_ns_;
-  int64_t earlier_uptime_ms_ = 0;            // of previous servers
-  std::atomic<int64_t> noted_uptime_ms_{0};  // last written, or about to be
-  std::unordered_map<std::string, Known> sessions_;
-  std::vector<std::string> changed_;  // sessions whose head the batch must write
-  std::atomic<bool> healthy_{true}, lost_{false};
-  std::atomic<size_t> queued_entries_{0}, queued_bytes_{0};
-  std::atomic<bool> full_{false}, read_only_{false};  // as of the last check of the file system
-  std::atomic<int64_t> free_bytes_{0};                // as of that check
-  std::atomic<int64_t> next_look_ms_{0};              // on the steady clock
-  std::atomic<int64_t> write_began_ms_{0};            // on the steady clock; 0 = none
-  mutable std::mutex mutex_;                          // guards the following members
-  JournalStats stats_;
-  std::thread thread_;
-};
 
 Result<std::unique_ptr<Journal::Impl>> Journal::Impl::Open(const JournalOptions& options) {
   auto impl = std::unique_ptr<Impl>(new Impl(options));
   std::vector<RowChange> initial = {{RowChange::Kind::kPut, format::kSchemaKey, std::string(format::kSchema)}};
   if (auto check = impl->keys_.CheckRow()) initial.push_back(std::move(*check));
+  if (options.open_log && !options.master_key) {  // otherwise exports are sealed with a key derived from it
+    initial.push_back({RowChange::Kind::kPut, format::kExportKey, std::string(SealKey::Random().bytes())});
+  }
   ASSIGN_OR_RETURN(impl->log_, options.open_log ? options.open_log(initial) : OpenRocksDbLog(options, initial));
   impl->shared_ = impl->log_->shared();
   impl->reader_ = std::make_unique<JournalReader>(*impl->log_, impl->keys_);
@@ -215,7 +131,7 @@ Status Journal::Impl::StoppedStatus() const {
 }
 
 Status Journal::Impl::Append(JournalEntry entry, JournalDone done) {
-  RETURN_IF_ERROR(CheckId(entry.session));
+  RETURN_IF_ERROR(CheckSessionId(entry.session));
   size_t bytes = entry.summary ? entry.summary->size() : 0;
   if (bytes > limits::kMaxJournalRecordBytes) return InvalidArgument("journal: the summary is too long");
   for (const JournalRecord& record : entry.records) {
@@ -241,32 +157,11 @@ Status Journal::Impl::Append(JournalEntry entry, JournalDone done) {
   return refused(Overloaded("journal: too many writes are pending"));
 }
 
-Status Journal::Impl::Erase(std::string session, JournalDone done) {
-  RETURN_IF_ERROR(CheckId(session));
+Status Journal::Impl::Order(Operation operation) {
+  RETURN_IF_ERROR(CheckSessionId(operation.entry.session));
   if (!healthy_) return StoppedStatus();
-  return PushUrgent(
-      {.kind = Operation::Kind::kErase, .entry = {.session = std::move(session)}, .done = std::move(done)});
-}
-
-Status Journal::Impl::PushUrgent(Operation operation) {
   ++queued_entries_;
   return queue_.PushUrgent(std::move(operation)) ? Status::Ok() : Unavailable("journal: closed");
-}
-
-Status Journal::Impl::Claim(const std::string& session) {
-  RETURN_IF_ERROR(CheckId(session));
-  if (shared_ == nullptr) return reader_->Last(session).status();
-  if (!healthy_) return StoppedStatus();
-  RETURN_IF_ERROR(shared_->Claim(session));
-  ASSIGN_OR_RETURN(const JournalPosition last, reader_->Last(session));
-  return PushUrgent({.kind = Operation::Kind::kClaim, .entry = {.session = session}, .last = last});
-}
-
-Status Journal::Impl::Release(std::string session, JournalDone done) {
-  RETURN_IF_ERROR(CheckId(session));
-  if (!healthy_) return StoppedStatus();
-  return PushUrgent(
-      {.kind = Operation::Kind::kRelease, .entry = {.session = std::move(session)}, .done = std::move(done)});
 }
 
 void Journal::Impl::NoteUptime() {
@@ -315,7 +210,7 @@ Status Journal::Impl::Check() {
 Status Journal::Impl::CheckPlace() {
   const Status place = log_->CheckPlace();
   if (place.code() != StatusCode::kIo) return place;
-  lost_ = true;
+  lost_ = shared_ == nullptr;
   Stop(place);
   return place;
 }
@@ -325,46 +220,22 @@ void Journal::Impl::Run() {
     if (line_.wants_more()) line_.Add(queue_.Drain(line_.empty()));
     if (line_.empty()) return;  // closed
     write_began_ms_ = SteadyMs();
-    for (std::vector<Operation>& part : Parts(line_.Take())) Commit(std::move(part));
-    write_began_ms_ = 0;
-  }
-}
-
-std::vector<std::vector<JournalOperation>> Journal::Impl::Parts(std::vector<Operation> operations) const {
-  std::vector<std::vector<Operation>> parts;
-  std::unordered_set<std::string> erased;
-  for (Operation& operation : operations) {
-    const bool again = operation.entry.create && erased.contains(operation.entry.session);
-    if (parts.empty() || (shared_ != nullptr && again)) {
-      parts.emplace_back();
-      erased.clear();
+    std::vector<Operation> operations = line_.Take();
+    if (shared_ == nullptr) {
+      Commit(std::move(operations));
+    } else {
+      for (std::vector<Operation>& part : SplitAtNewNames(std::move(operations))) Commit(std::move(part));
     }
-    if (operation.kind == Operation::Kind::kErase) erased.insert(operation.entry.session);
-    parts.back().push_back(std::move(operation));
-  }
-  return parts;
-}
-
-void Journal::Impl::Reserve(std::vector<Operation>& operations) {
-  std::vector<std::string> names;
-  for (const Operation& operation : operations) {
-    if (operation.entry.create) names.push_back(operation.entry.session);
-  }
-  if (names.empty()) return;
-  const Result<std::vector<std::string>> existing = shared_->Reserve(names);
-  if (!existing.ok()) Stop(existing.status());
-  for (Operation& operation : operations) {
-    if (!operation.entry.create) continue;
-    const std::string& session = operation.entry.session;
-    if (!existing.ok()) operation.status = StoppedStatus();
-    if (existing.ok() && std::ranges::count(*existing, session) > 0) operation.status = SessionExists(session);
+    write_began_ms_ = 0;
   }
 }
 
 void Journal::Impl::Commit(std::vector<Operation> operations) {
   std::vector<RowChange> changes;
   if (healthy_) Look();
-  if (shared_ != nullptr && Refusal().ok()) Reserve(operations);
+  if (shared_ != nullptr && Refusal().ok()) {
+    if (const Status reserved = ReserveNames(*shared_, operations); !reserved.ok()) Stop(reserved);
+  }
   const Status refusal = Refusal();
   for (Operation& operation : operations) {
     if (operation.kind == Operation::Kind::kFlush || !operation.status.ok()) continue;
@@ -372,8 +243,6 @@ void Journal::Impl::Commit(std::vector<Operation> operations) {
       operation.status = refusal;
     } else if (operation.kind == Operation::Kind::kNote) {
       changes.push_back(UptimeRow());
-    } else if (operation.kind == Operation::Kind::kClaim || operation.kind == Operation::Kind::kRelease) {
-      StageOwnership(operation, changes);
     } else {
       operation.status = Stage(operation, changes);
     }
@@ -399,7 +268,7 @@ void Journal::Impl::Commit(std::vector<Operation> operations) {
     Status written = log_->Commit(changes);
     const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
     if (!written.ok()) Stop(written);
-    if (written.ok() && CheckPlace().code() == StatusCode::kIo) written = Lost();
+    if (written.ok() && CheckPlace().code() == StatusCode::kIo) written = StoppedStatus();
     for (Operation& operation : operations) {
       if (operation.status.ok() && !written.ok()) operation.status = StoppedStatus();
     }
@@ -430,6 +299,14 @@ void Journal::Impl::Commit(std::vector<Operation> operations) {
 Status Journal::Impl::Stage(Operation& operation, std::vector<RowChange>& changes) {
   const JournalEntry& entry = operation.entry;
   if (operation.kind == Operation::Kind::kErase) return StageErase(entry.session, changes);
+  if (operation.kind == Operation::Kind::kClaim) {
+    sessions_.emplace(entry.session, Known{operation.last});  // one that it has may be further than its stored head
+    return Status::Ok();
+  }
+  if (operation.kind == Operation::Kind::kRelease) {
+    if (sessions_.erase(entry.session) > 0) changes.push_back({RowChange::Kind::kRelease, entry.session});
+    return Status::Ok();
+  }
   auto known = sessions_.find(entry.session);
   if (known != sessions_.end()) {
     if (const auto damage = reader_->DamageOf(entry.session)) return DamagedSession(entry.session, *damage);
@@ -464,15 +341,6 @@ Status Journal::Impl::Stage(Operation& operation, std::vector<RowChange>& change
   }
   operation.last = last;
   return Status::Ok();
-}
-
-void Journal::Impl::StageOwnership(Operation& operation, std::vector<RowChange>& changes) {
-  const std::string& session = operation.entry.session;
-  if (operation.kind == Operation::Kind::kClaim) {
-    sessions_.emplace(session, Known{operation.last});  // one that it has already may be further than its stored head
-  } else if (sessions_.erase(session) > 0) {
-    changes.push_back({RowChange::Kind::kRelease, session});
-  }
 }
 
 Status Journal::Impl::StageErase(const std::string& session, std::vector<RowChange>& changes) {
@@ -551,19 +419,8 @@ Status Journal::Append(JournalEntry entry, JournalDone done) {
   return impl_->Append(std::move(entry), std::move(done));
 }
 Status Journal::Erase(std::string session, JournalDone done) {
-  return impl_->Erase(std::move(session), std::move(done));
-}
-SharedLog* Journal::shared() const { return impl_->shared(); }
-Status Journal::Claim(const std::string& session) { return impl_->Claim(session); }
-Status Journal::Release(std::string session, JournalDone done) {
-  return impl_->Release(std::move(session), std::move(done));
-}
-Result<std::vector<ListedSession>> Journal::List(const std::string& owner, const std::string& after,
-                                                 int64_t limit) const {
-  ASSIGN_OR_RETURN(const std::vector<SharedRow> rows, impl_->shared()->List(owner, after, limit));
-  std::vector<ListedSession> out;
-  for (const SharedRow& row : rows) out.push_back(impl_->reader().Listed(row));
-  return out;
+  return impl_->Order(
+      {.kind = JournalOperation::Kind::kErase, .entry = {.session = std::move(session)}, .done = std::move(done)});
 }
 bool Journal::Flush(std::optional<std::chrono::milliseconds> most) { return impl_->Flush(most); }
 double Journal::UptimeSeconds() const { return static_cast<double>(impl_->UptimeMs()) * 1e-3; }

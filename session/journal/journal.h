@@ -169,6 +169,9 @@ class Journal {
   /// Gives the session back after its entries appended before; `done` as for Append.
   /// REQUIRES: nothing of it is appended afterwards, and Claim is not called before `done`.
   Status Release(std::string session, JournalDone done);
+  /// Key that seals exported conversations, equal for all servers of a store made by this version. Blocks.
+  /// ERRORS: kCorruption, kIo.
+  Result<SealKey> ExportKey() const;
   /// SharedLog::List, read. Blocks.
   Result<std::vector<ListedSession>> List(const std::string& owner, const std::string& after, int64_t limit) const;
 
@@ -224,7 +227,7 @@ class Journal {
 
   /// False once a write has failed or the store is lost: nothing is acknowledged any more.
   bool healthy() const;
-  /// True once the folder, the log or its newest file was deleted, moved or replaced, or the lease was taken.
+  /// True once the folder, the log or its newest file was deleted, moved or replaced.
   bool lost() const;
   /// Reason why entries are refused: kIo, permanently; kUnavailable, until the disk has space (storage_full) or the
   /// folder is writable again. Accesses the file system, at most every space_look_ms.

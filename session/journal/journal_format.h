@@ -34,6 +34,7 @@ inline constexpr char kBootKey[] = "mboot";    // number of the last start
 inline constexpr char kCleanKey[] = "mclean";  // number of the last start that was closed in order
 
 inline constexpr char kUptimeKey[] = "muptime";  // milliseconds that servers have run on this log
+inline constexpr char kExportKey[] = "mexport";  // 32 bytes; only in an unencrypted log
 inline constexpr char kKeyCheckKey[] = "mkey";   // only in an encrypted log
 
 inline constexpr char kHeads = 'h', kRecords = 'r', kErased = 'x';

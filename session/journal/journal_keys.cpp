@@ -36,6 +36,12 @@ Status JournalKeys::Check(JournalCursor& cursor) const {
   return Mismatch("journal: the given encryption key does not match the one it was encrypted with");
 }
 
+std::optional<SealKey> JournalKeys::ExportKey() const {
+  if (!master_) return std::nullopt;
+  const auto key = KeyedName(*master_, "exports");
+  return SealKey({reinterpret_cast<const char*>(key.data()), key.size()});
+}
+
 DataKey JournalKeys::Make(std::string_view session, std::vector<RowChange>& rows) const {
   if (!master_) return std::nullopt;
   const SealKey key = SealKey::Random();

@@ -28,6 +28,8 @@ class JournalKeys {
   /// a key.
   Status Check(JournalCursor& cursor) const;
 
+  /// Key of exports, derived from the master key; nullopt without one.
+  std::optional<SealKey> ExportKey() const;
   /// Creates a new session's key and adds its row to `rows`, if the log is encrypted.
   DataKey Make(std::string_view session, std::vector<RowChange>& rows) const;
   /// Reads an existing session's key.

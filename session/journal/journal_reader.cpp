@@ -194,6 +194,17 @@ Result<JournalChain> JournalReader::ChainAt(const std::string& session, uint64_t
   return before;
 }
 
+Result<SealKey> JournalReader::ExportKey() const {
+  if (const auto derived = keys_.ExportKey()) return *derived;
+  JournalCursor cursor = log_.Cursor();
+  cursor.Seek(format::kExportKey);
+  RETURN_IF_ERROR(StatusOf(cursor));
+  if (!cursor.Valid() || cursor.key() != format::kExportKey || cursor.value().size() != kSealKeyBytes) {
+    return Corruption("journal: the key of exports is missing");
+  }
+  return SealKey(cursor.value());
+}
+
 ListedSession JournalReader::Listed(const SharedRow& row) const {
   ListedSession out{.session = row.session, .stored = {}, .damage = DamageOf(row.session).value_or("")};
   const auto head = format::DecodeHead(format::HeadKey(row.session), row.head);

@@ -29,6 +29,8 @@ class JournalReader {
   Result<JournalChain> ChainAt(const std::string& session, uint64_t seq) const;
   /// ERRORS: kNotFound, kCorruption.
   Result<DataKey> Key(const std::string& session) const;
+  /// As Journal::ExportKey.
+  Result<SealKey> ExportKey() const;
   /// The stored rows' contents.
   ListedSession Listed(const SharedRow& row) const;
   Status ForEachHead(const std::function<void(const JournalHead&)>& visit) const;

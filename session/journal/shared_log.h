@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,14 +38,18 @@ class SharedLog {
  public:
   virtual ~SharedLog() = default;
 
+  /// This server's name in the store.
+  virtual const std::string& server() const = 0;
+
   // Ownership. ERRORS of all: kUnavailable (storage_failed): the database does not answer; kIo: the lease was taken.
   /// Makes the session this server's until it is released. Takes over the sessions of servers whose lease has ended.
   /// ERRORS: kNotFound; kBusy (conversation_locked): a live server has it.
   virtual Status Claim(const std::string& session) = 0;
   /// Asks the server that has the session to release it. Returns before that.
   virtual Status AskFor(const std::string& session) = 0;
-  /// The sessions of this server that others have asked for since the last call. Does not block.
-  virtual std::vector<std::string> TakeAskedFor() = 0;
+  /// Calls `asked` with each session of this server that another one asks for, on a thread of its own; null ends that,
+  /// after the current call. `asked` must not block.
+  virtual void OnAskedFor(std::function<void(const std::string& session)> asked) = 0;
   /// Reserves the names of new sessions for this server. Returns those that exist. May block until the database is
   /// back. THREAD: the journal's.
   virtual Result<std::vector<std::string>> Reserve(const std::vector<std::string>& sessions) = 0;

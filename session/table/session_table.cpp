@@ -18,13 +18,17 @@ SessionTable::State::State(SessionTableOptions options, const Tokenizer& tokeniz
     : context(MakeContext(std::move(options), tokenizer, chat, the_engine, the_journal, clock)),
       models(context),
       engine(the_engine),
-      journal(the_journal) {}
+      journal(the_journal),
+      shared(*this, the_journal != nullptr ? the_journal->shared() : nullptr, clock) {}
 
 SessionTable::SessionTable(SessionTableOptions options, const Tokenizer& tokenizer, const ChatTemplate& chat,
                            TurnEngine& engine, Journal* journal, const Clock& clock)
     : state_(std::make_unique<State>(std::move(options), tokenizer, chat, engine, journal, clock)) {}
 
-SessionTable::~SessionTable() { state_->WriteSummaries(); }
+SessionTable::~SessionTable() {
+  if (state_->shared) state_->shared.Close();
+  state_->WriteSummaries();
+}
 
 const SessionTableOptions& SessionTable::options() const { return state_->context->options; }
 const Tokenizer& SessionTable::tokenizer() const { return state_->context->codec.tokenizer; }
@@ -71,14 +75,18 @@ Result<SessionInfo> SessionTable::State::ListEntry(const std::string& key, const
     session = at->second.session;
   }
   if (session != nullptr) return InfoOf(*session);
-  const auto stored = journal->Summary(key);
+  return DescribeStored(key, owner, journal->Summary(key));
+}
+
+Result<SessionInfo> SessionTable::State::DescribeStored(const std::string& key, const std::string& owner,
+                                                        const Result<JournalSummary>& stored) {
   if (stored.status().code() == StatusCode::kNotFound) return NoConversation(key);
   if (!stored.ok() && stored.status().code() != StatusCode::kCorruption) return stored.status();
   const Result<SessionSummary> summary = stored.ok() ? DecodeSummary(stored->summary) : stored.status();
   auto damage = journal->DamageOf(key);
   if (!damage && summary.ok() && summary->seq != stored->last.seq) {
-    const auto loaded = Get(key, owner);
-    if (loaded.ok()) (*loaded)->Changed();
+    const auto loaded = Get(key, owner, Use::kRead);
+    if (loaded.ok() && !shared) (*loaded)->Changed();
     if (loaded.ok()) return InfoOf(**loaded);
     if (loaded.status().code() != StatusCode::kCorruption) return loaded.status();
     damage = journal->DamageOf(key);
@@ -123,15 +131,20 @@ Result<SessionInfo> SessionTable::CreateSession(const Caller& caller, Metadata m
 }
 
 Result<SessionInfo> SessionTable::GetSession(const Caller& caller, const std::string& id) const {
-  ASSIGN_OR_RETURN(const auto session, state_->Find(caller, id));
+  ASSIGN_OR_RETURN(const auto session, state_->Find(caller, id, State::Use::kRead));
   return state_->InfoOf(*session);
 }
 
 Result<std::vector<std::string>> SessionTable::ListIds(const std::string& owner, const std::string& after,
                                                        int64_t limit, bool* more) const {
-  std::lock_guard lock(state_->mutex);
   std::vector<std::string> ids;
   *more = false;
+  if (state_->shared) {
+    ASSIGN_OR_RETURN(const auto listed, state_->shared.List(owner, after, limit, more));
+    for (const ListedSession& one : listed) ids.push_back(one.session);
+    return ids;
+  }
+  std::lock_guard lock(state_->mutex);
   std::optional<uint64_t> before;
   if (!after.empty()) {
     const auto last = state_->sessions.find(after);
@@ -149,6 +162,7 @@ Result<std::vector<std::string>> SessionTable::ListIds(const std::string& owner,
 
 Result<SessionPage> SessionTable::ListSessions(const Caller& caller, const std::string& after, int64_t limit) const {
   CHECK_GE(limit, 1);
+  if (state_->shared) return state_->shared.ListPage(caller.principal, after, limit);
   SessionPage page;
   ASSIGN_OR_RETURN(const std::vector<std::string> found, ListIds(caller.principal, after, limit, &page.has_more));
   ASSIGN_OR_RETURN(const DiskWait wait, DiskWait::Begin());
@@ -172,18 +186,21 @@ Result<SessionInfo> SessionTable::SetMetadata(const Caller& caller, const std::s
 }
 
 Status SessionTable::DeleteSession(const Caller& caller, const std::string& id) {
+  if (!id.starts_with("conv_")) return NoConversation(id);
+  if (state_->shared) {
+    RETURN_IF_ERROR(state_->shared.Claim(id, caller.principal));
+    return state_->Delete(id);
+  }
   {
     std::lock_guard lock(state_->mutex);
     const auto at = state_->sessions.find(id);
-    if (!id.starts_with("conv_") || at == state_->sessions.end() || at->second.owner != caller.principal) {
-      return NoConversation(id);
-    }
+    if (at == state_->sessions.end() || at->second.owner != caller.principal) return NoConversation(id);
   }
   return state_->Delete(id);
 }
 
 Result<SharedList<Item>> SessionTable::GetItems(const Caller& caller, const std::string& id) const {
-  ASSIGN_OR_RETURN(const auto session, state_->Find(caller, id));
+  ASSIGN_OR_RETURN(const auto session, state_->Find(caller, id, State::Use::kRead));
   return session->Items();
 }
 

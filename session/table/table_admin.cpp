@@ -7,7 +7,7 @@
 namespace ringside {
 
 Result<std::string> SessionTable::ExportSession(const Caller& caller, const std::string& id) {
-  ASSIGN_OR_RETURN(const auto session, state_->Find(caller, id));
+  ASSIGN_OR_RETURN(const auto session, state_->Find(caller, id, State::Use::kRead));
   const auto encode = [&]() -> Result<std::string> {
     ASSIGN_OR_RETURN(const Timeline timeline, session->CopyTimeline(std::nullopt));
     const SessionInfo info = session->Info();
@@ -49,7 +49,9 @@ Result<SessionInfo> SessionTable::ImportSession(const Caller& caller, std::strin
 
 std::vector<OwnerTotals> SessionTable::Owners() const {
   std::map<std::string, OwnerTotals> totals;
-  {
+  if (state_->shared) {
+    for (OwnerTotals& stored : state_->shared.Owners()) totals[stored.owner] = stored;
+  } else {
     std::lock_guard lock(state_->mutex);
     for (const auto& [owner, sessions] : state_->owners) totals[owner].conversations = std::ssize(sessions);
     for (const auto& [owner, chains] : state_->chains_of) totals[owner].chains = std::ssize(chains);
@@ -61,7 +63,7 @@ std::vector<OwnerTotals> SessionTable::Owners() const {
   std::vector<OwnerTotals> owners;
   for (auto& [owner, total] : totals) {
     total.owner = owner;
-    total.stored_bytes = *state_->context->stored_by_owner->Of(owner);
+    if (!state_->shared) total.stored_bytes = *state_->context->stored_by_owner->Of(owner);
     total.text_bytes = *state_->context->bytes_by_owner->Of(owner);
     owners.push_back(std::move(total));
   }
@@ -79,7 +81,8 @@ Result<SessionVerdict> SessionTable::VerifySession(const std::string& id) {
 }
 
 Status SessionTable::CheckStored(const std::stop_token& stop) {
-  if (state_->journal == nullptr) return Status::Ok();
+  // Of a shared store, which may be large, every read checks what it reads.
+  if (state_->journal == nullptr || state_->shared) return Status::Ok();
   std::vector<std::string> keys;
   {
     std::lock_guard lock(state_->mutex);

@@ -29,8 +29,10 @@ std::string ChainName(const std::string& owner, const std::string& beginning, in
 
 std::string SessionTable::State::ReserveHistoryName(const Caller& caller, Target* target) {
   if (target->beginning.empty() || journal == nullptr) return "";
+  const std::string owner = shared ? shared.ChainOwner(caller.principal) : caller.principal;
   for (int number = 0; number < kChainsPerPrefix; ++number) {
-    std::string name = ChainName(caller.principal, target->beginning, number);
+    std::string name = ChainName(owner, target->beginning, number);
+    if (shared && shared.Has(name, caller.principal)) continue;  // given back
     std::scoped_lock lock(mutex, reserved->mutex);
     if (sessions.contains(name) || reserved->names.contains(name)) continue;
     target->name = ReserveLocked(name);
@@ -48,9 +50,10 @@ std::shared_ptr<void> SessionTable::State::ReserveLocked(const std::string& name
 }
 
 void SessionTable::State::LoadHistories(const Caller& caller, const std::string& beginning) {
+  const std::string owner = shared ? shared.ChainOwner(caller.principal) : caller.principal;
   for (int number = 0; number < kChainsPerPrefix; ++number) {
-    const std::string name = ChainName(caller.principal, beginning, number);
-    if (stored_histories.Contains(name)) continue;
+    const std::string name = ChainName(owner, beginning, number);
+    if (histories.stored.Contains(name)) continue;
     const auto session = Get(name, caller.principal);
     if (!session.ok()) continue;  // does not exist, or is damaged
     (*session)->FindByHistory();
@@ -102,9 +105,10 @@ Result<SessionTable::State::Target> SessionTable::State::FindHistory(const Calle
   if (spec->raw && (spec->raw->scored || spec->raw->embedded)) return start_new();  // every token is computed
   const std::string text = HistoryText(*spec);
   const std::string& by = spec->timeline_key;
-  const auto [longest_here, whole] = (target.in_memory ? histories : stored_histories).Find(caller.principal, text, by);
+  const auto [longest_here, whole] =
+      (target.in_memory ? histories.in_memory : histories.stored).Find(caller.principal, text, by);
   std::optional<HistoryIndex::Match> longest =
-      (target.in_memory ? stored_histories : histories).Find(caller.principal, text, by).longest;
+      (target.in_memory ? histories.stored : histories.in_memory).Find(caller.principal, text, by).longest;
   if (longest_here && (!longest || longest_here->shared >= longest->shared)) longest = longest_here;
   const auto compare = [&](const std::string& key) -> std::optional<Session::HistoryMatch> {
     const auto session = Get(key, caller.principal);
@@ -178,10 +182,10 @@ size_t SessionTable::State::GiveUp(const std::vector<std::string>& keys) {
 void SessionTable::State::EvictIdleHistories() {
   IndexHistories();
   const int64_t before_ns = context->clock.MonotonicNs() - limits::kHistoryIdleSeconds * 1'000'000'000;
-  while (const auto oldest = stored_histories.Oldest(before_ns)) stored_histories.Erase(*oldest);
+  while (const auto oldest = histories.stored.Oldest(before_ns)) histories.stored.Erase(*oldest);
   size_t deleted = 0;
-  while (const auto oldest = histories.Oldest(before_ns)) {
-    histories.Erase(*oldest);
+  while (const auto oldest = histories.in_memory.Oldest(before_ns)) {
+    histories.in_memory.Erase(*oldest);
     deleted += GiveUp({*oldest});
   }
   if (deleted > 0) {
@@ -192,9 +196,9 @@ void SessionTable::State::EvictIdleHistories() {
 void SessionTable::State::EvictHistories(const std::atomic<int64_t>& bytes, int64_t budget_bytes,
                                          const std::optional<std::string>& owner) {
   while (bytes > budget_bytes) {
-    const auto first = histories.PickEvictionVictim(owner);
+    const auto first = histories.in_memory.PickEvictionVictim(owner);
     if (!first) return;
-    histories.Erase(*first);
+    histories.in_memory.Erase(*first);
     GiveUp({*first});
   }
 }

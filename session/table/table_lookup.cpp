@@ -22,6 +22,10 @@ constexpr char kInconsistentSummary[] = "its summary is inconsistent";
 Status SessionTable::Open() {
   State& state = *state_;
   if (state.journal == nullptr) return Status::Ok();
+  if (state.shared) {  // sessions are looked up when they are needed
+    state.shared.Open();
+    return Status::Ok();
+  }
   std::vector<std::pair<double, std::pair<std::string, State::Known>>> found;
   std::vector<std::string> senseless;
   const double now_s = state.context->uptime_s();
@@ -52,6 +56,7 @@ Status SessionTable::Open() {
 }
 
 bool SessionTable::Knows(const std::string& key) const {
+  if (state_->shared) return state_->shared.MayKnow(key);
   std::lock_guard lock(state_->mutex);
   return state_->sessions.contains(key);
 }
@@ -86,20 +91,26 @@ void SessionTable::State::RemoveKnownLocked(const std::string& key) {
   sessions.erase(at);
 }
 
-Result<std::shared_ptr<Session>> SessionTable::State::Get(const std::string& key, const std::string& owner) {
+Result<std::shared_ptr<Session>> SessionTable::State::Get(const std::string& key, const std::string& owner, Use use) {
+  RETURN_IF_ERROR(shared.CheckLease());
+  bool known = true;
   {
     std::lock_guard lock(mutex);
     const auto at = sessions.find(key);
-    if (at == sessions.end() || at->second.owner != owner) return NoConversation(key);
-    UseLocked(key, at->second);
-    if (at->second.session != nullptr) return at->second.session;
+    known = at != sessions.end();
+    if (known ? at->second.owner != owner : !shared) return NoConversation(key);
+    if (known) UseLocked(key, at->second);
+    if (known && at->second.session != nullptr) return at->second.session;
   }
-  return Load(key);
+  auto loaded = known ? Load(key) : shared.Get(key, owner, use);
+  // It may have been given back meanwhile.
+  const bool again = known && shared && loaded.status().code() == StatusCode::kNotFound;
+  return again ? shared.Get(key, owner, use) : loaded;
 }
 
 Result<std::shared_ptr<Session>> SessionTable::State::Load(const std::string& key) {
   ASSIGN_OR_RETURN(DiskWait wait, DiskWait::Begin());  // also for the lock: its holder reads the disk
-  std::lock_guard one(loading[std::hash<std::string>()(key) % loading.size()]);
+  std::lock_guard one(loading.Of(key));
   {
     std::lock_guard lock(mutex);
     const auto at = sessions.find(key);
@@ -140,7 +151,7 @@ Result<uint64_t> SessionTable::State::CheckStored(const std::string& key) {
   ASSIGN_OR_RETURN(const JournalTranscript transcript, ReadTranscript(key));
   if (!DecodeSummary(transcript.summary).ok()) return MarkInconsistent(key, Corruption(kInconsistentSummary));
   const auto own = models.Known(ModelOf(transcript));
-  const Status loads = Session::Load(own, key, transcript, /*only_checks=*/true).status();
+  const Status loads = Session::Load(own, key, transcript, Session::Purpose::kCheck).status();
   if (!loads.ok()) return MarkInconsistent(key, loads);
   return transcript.last.seq;
 }
@@ -157,9 +168,9 @@ void SessionTable::State::RegisterLoaded(const std::string& key, const std::shar
   sessions.at(key).responses = registered;
 }
 
-Result<std::shared_ptr<Session>> SessionTable::State::Find(const Caller& caller, const std::string& id) {
+Result<std::shared_ptr<Session>> SessionTable::State::Find(const Caller& caller, const std::string& id, Use use) {
   if (!id.starts_with("conv_")) return NoConversation(id);
-  return Get(id, caller.principal);
+  return Get(id, caller.principal, use);
 }
 
 std::optional<SessionTable::State::Found> SessionTable::State::FindLoaded(const Caller& caller, const std::string& id) {
@@ -175,27 +186,38 @@ std::optional<SessionTable::State::Found> SessionTable::State::FindLoaded(const 
   return Found{std::move(session), entry.response};
 }
 
-Result<SessionTable::State::Found> SessionTable::State::FindResponse(const Caller& caller, const std::string& id) {
+Result<SessionTable::State::Found> SessionTable::State::FindResponse(const Caller& caller, const std::string& id,
+                                                                     Use use) {
+  RETURN_IF_ERROR(shared.CheckLease());
   if (auto found = FindLoaded(caller, id)) return std::move(*found);
   const std::string part(SessionPartOf(id));
   if (journal == nullptr || part.empty()) return NoResponse(id);
   for (const char* kind : {"conv_", "chain_"}) {
-    const auto session = Get(kind + part, caller.principal);
+    const auto session = Get(kind + part, caller.principal, use);
     if (session.status().code() == StatusCode::kNotFound) continue;
     if (!session.ok()) return session.status();
     if (auto found = FindLoaded(caller, id)) return std::move(*found);
+    if (!shared || use == Use::kChange) continue;
+    for (const std::shared_ptr<Response>& response : (*session)->Responses()) {
+      if (response->id == id && response->stored) return Found{*session, response};
+    }
   }
   return NoResponse(id);
 }
 
 Status SessionTable::State::AddSession(const std::shared_ptr<Session>& session) {
   const int64_t limit = context->options.LimitsOf(session->owner()).sessions;
+  std::optional<int64_t> stored;  // of all servers
+  if (shared && limit > 0) {
+    ASSIGN_OR_RETURN(const SharedTotals all, shared.TotalsOf(session->owner()));
+    stored = all.conversations;
+  }
   {
     std::lock_guard lock(mutex);
     const auto owner = owners.find(session->owner());
     const auto making = being_made.find(session->owner());
-    const int64_t held = (owner == owners.end() ? 0 : static_cast<int64_t>(owner->second.size())) +
-                         (making == being_made.end() ? 0 : making->second);
+    const int64_t here = owner == owners.end() ? 0 : std::ssize(owner->second);
+    const int64_t held = stored.value_or(here) + (making == being_made.end() ? 0 : making->second);
     if (limit > 0 && held >= limit) {
       return {StatusCode::kOverloaded, "You have as many conversations as you may: " + std::to_string(limit) + ".", "",
               "rate_limit_exceeded"};
@@ -209,6 +231,7 @@ Status SessionTable::State::AddSession(const std::shared_ptr<Session>& session) 
   std::lock_guard lock(mutex);
   if (--being_made[session->owner()] == 0) being_made.erase(session->owner());
   RETURN_IF_ERROR(created);
+  if (shared) shared.CountNew(session->owner(), true);
   AddKnownLocked(
       session->key(),
       {.ordinal = order.next++, .owner = session->owner(), .used_s = context->uptime_s(), .session = session});
@@ -250,12 +273,16 @@ Status SessionTable::State::Remove(const std::string& key, const JournalDone& do
     }
   } else {
     if (const TurnId turn = session->Running(""); turn != 0) engine.Cancel(turn);
-    session->Gone();
+    session->Leave(Session::Left::kDeleted);
     Forget(session->ResponseIds());
     timeline = session->engine_timeline();
   }
   engine.Erase(timeline, key);
-  if (journal != nullptr && (session == nullptr || session->durable())) return journal->Erase(key, done);
+  if (journal != nullptr && (session == nullptr || session->durable())) {
+    if (!shared) return journal->Erase(key, done);
+    // Until it is erased the database would give it to the next who asks.
+    return journal->Erase(key, [done, name](const Status& status, const JournalPosition& last) { done(status, last); });
+  }
   done(Status::Ok(), {});
   return Status::Ok();
 }
@@ -298,6 +325,7 @@ Result<std::string> SessionTable::State::Register(const std::shared_ptr<Session>
     if (known != response->id) return known;
   }
   if (!sessions.contains(entry.key)) {
+    if (shared) shared.CountNew(session->owner(), false);
     AddKnownLocked(entry.key, {.ordinal = order.next++, .owner = session->owner(), .session = session});
   }
   Known& known = sessions.at(entry.key);
@@ -309,13 +337,19 @@ Result<std::string> SessionTable::State::Register(const std::shared_ptr<Session>
   return response->id;
 }
 
-std::string SessionTable::State::FindRequest(const Caller& caller, const TurnSpec& spec, const std::string& key) {
-  if (spec.sending == TurnSpec::Sending::kFirst) return "";
+Result<std::string> SessionTable::State::FindRequest(const Caller& caller, const TurnSpec& spec,
+                                                     const std::string& key) {
+  if (spec.sending == TurnSpec::Sending::kFirst) return std::string();
   // If it was answered before a restart, reads its session first.
   if (journal != nullptr) {
-    if (!spec.conversation.empty()) (void)Find(caller, spec.conversation);
-    if (!spec.previous_response_id.empty()) (void)FindResponse(caller, spec.previous_response_id);
-    (void)Get(HashedId("chain_", key), caller.principal);
+    const auto unless_locked = [](const Status& found) {
+      return found.code() == StatusCode::kBusy ? found : Status::Ok();
+    };
+    if (!spec.conversation.empty()) RETURN_IF_ERROR(unless_locked(Find(caller, spec.conversation).status()));
+    if (!spec.previous_response_id.empty()) {
+      RETURN_IF_ERROR(unless_locked(FindResponse(caller, spec.previous_response_id).status()));
+    }
+    RETURN_IF_ERROR(unless_locked(Get(HashedId("chain_", key), caller.principal).status()));
     if (spec.carries_history) LoadHistories(caller, HistoryPrefix(spec));
   }
   std::string known;
@@ -328,7 +362,7 @@ std::string SessionTable::State::FindRequest(const Caller& caller, const TurnSpe
   if (found.ok() && IsRecent(*found)) return known;
   std::lock_guard lock(mutex);
   request_keys.Remove(key, known);
-  return "";
+  return std::string();
 }
 
 bool SessionTable::State::IsRecent(const Found& found) const {
@@ -339,119 +373,6 @@ bool SessionTable::State::IsRecent(const Found& found) const {
     return response.status != ResponseStatus::kFailed &&
            now_s - response.ended_s <= static_cast<double>(limits::kRepeatSeconds);
   });
-}
-
-Status SessionTable::State::MakeRoom(const std::string& owner, int64_t wanted) {
-  const int64_t share = context->options.LimitsOf(owner).bytes;
-  const auto owners_bytes = context->bytes_by_owner->Of(owner);
-  const auto beyond = [wanted](const std::atomic<int64_t>& bytes, int64_t most) { return bytes + wanted > most; };
-  const auto rest = [wanted](int64_t most) { return std::max<int64_t>(most / 5 * 4 - wanted, 0); };
-  if (share > 0 && beyond(*owners_bytes, share)) EvictHistories(*owners_bytes, rest(share), owner);
-  if (share > 0 && beyond(*owners_bytes, share) && journal != nullptr) Unload(*owners_bytes, rest(share), owner);
-  if (share > 0 && beyond(*owners_bytes, share)) {
-    return Status(StatusCode::kOverloaded,
-                  fmt::format("Your conversations and requests hold {} MiB of text, and this needs {} more; they may "
-                              "hold {} (--max-text-mb-per-owner).",
-                              *owners_bytes >> 20, wanted >> 20, share >> 20),
-                  "", "rate_limit_exceeded");
-  }
-  RETURN_IF_ERROR(CheckDisk(owner));
-  const int64_t budget = context->options.transcript_bytes;
-  if (beyond(*context->bytes, budget)) EvictHistories(*context->bytes, rest(budget), std::nullopt);
-  if (beyond(*context->bytes, budget) && journal != nullptr) Unload(*context->bytes, rest(budget));
-  ForgetOldestResponses(std::max<int64_t>(budget - wanted, 0));
-  return beyond(*context->bytes, budget) ? Overloaded("The server's memory limit for conversations is reached.")
-                                         : Status::Ok();
-}
-
-Result<HeldBytes> SessionTable::State::Hold(const std::string& owner, int64_t bytes) {
-  RETURN_IF_ERROR(MakeRoom(owner, bytes));
-  return HeldBytes(context->bytes_by_owner->Of(owner), context->bytes, bytes);
-}
-
-Status SessionTable::State::CheckDisk(const std::string& owner) const {
-  const int64_t most_stored = context->options.LimitsOf(owner).stored_bytes;
-  if (const int64_t stored = *context->stored_by_owner->Of(owner); most_stored > 0 && stored > most_stored) {
-    return Status(StatusCode::kOverloaded,
-                  fmt::format("Your conversations hold {} MiB of the disk; they may hold {} "
-                              "(--max-stored-mb-per-owner). Deleting some makes room.",
-                              stored >> 20, most_stored >> 20),
-                  "", "rate_limit_exceeded");
-  }
-  return Status::Ok();
-}
-
-// Unloads sessions that the journal can restore.
-void SessionTable::State::Unload(const std::atomic<int64_t>& bytes, int64_t budget_bytes, const std::string& owner) {
-  WriteSummaries();  // so that lists need not read unloaded sessions
-  std::vector<std::pair<uint64_t, std::string>> order;
-  {
-    std::lock_guard lock(mutex);
-    for (const auto& [key, known] : sessions) {
-      if (known.session != nullptr && (owner.empty() || known.owner == owner)) order.emplace_back(known.last_used, key);
-    }
-  }
-  std::sort(order.begin(), order.end());
-  for (const auto& [used, key] : order) {
-    if (bytes <= budget_bytes) return;
-    std::shared_ptr<Session> session;
-    std::lock_guard lock(mutex);
-    const auto at = sessions.find(key);
-    if (at == sessions.end() || at->second.session.use_count() != 1) continue;
-    // This is the only reference, so the session's lock is free.
-    if (!at->second.session->durable() || !at->second.session->idle()) continue;
-    session = std::move(at->second.session);
-    at->second.session = nullptr;
-    for (const std::string& id : session->ResponseIds()) {
-      if (const auto response = responses.find(id); response != responses.end()) {
-        request_keys.Remove(response->second.request_key, id);
-        responses.erase(response);
-      }
-    }
-    at->second.responses = 0;
-    --counts.loaded;
-    ++counts.unloads;
-  }
-}
-
-void SessionTable::State::ForgetOldestResponses(int64_t budget_bytes) {
-  while (true) {
-    const bool full = *context->bytes > budget_bytes;
-    std::string id;
-    std::shared_ptr<Session> session;
-    {
-      std::lock_guard lock(mutex);
-      if (!full && response_order.size() < static_cast<size_t>(limits::kMaxResponses)) return;
-      if (response_order.empty()) return;
-      id = std::move(response_order.front());
-      response_order.pop_front();
-      const auto at = responses.find(id);
-      if (at != responses.end()) session = at->second.session.lock();
-    }
-    if (session == nullptr || session->durable()) continue;
-    (void)session->Forget(id, false);
-    Forget({id});
-  }
-}
-
-void SessionTable::State::TrimChains(const std::string& owner) {
-  const int64_t limit = context->options.LimitsOf(owner).chains;
-  std::vector<std::string> beyond;
-  {
-    std::lock_guard lock(mutex);
-    const auto own = chains_of.find(owner);
-    if (own == chains_of.end()) return;
-    size_t excess = 0;
-    const size_t held = own->second.size();
-    if (limit > 0 && held > static_cast<size_t>(limit)) excess = held - static_cast<size_t>(limit);
-    if (sessions.size() > static_cast<size_t>(limits::kMaxSessions)) excess = std::max<size_t>(excess, 1);
-    for (auto at = own->second.begin(); at != own->second.end() && beyond.size() < excess; ++at) {
-      const std::shared_ptr<Session>& session = sessions.at(at->second).session;
-      // If this is the only reference, the session's lock is free.
-      if (session == nullptr || (session.use_count() == 1 && session->idle())) beyond.push_back(at->second);
-    }
-  }
-  for (const std::string& key : beyond) DeleteLater(key);
 }
 
 void SessionTable::State::CloseRetired() {
@@ -466,6 +387,10 @@ void SessionTable::State::DeleteExpired() {
     std::lock_guard lock(mutex);
     if (ttl_s <= 0 || now_s < next_expiry_s) return;
     next_expiry_s = now_s + std::min(kInterval_s, ttl_s / 4);
+  }
+  if (shared) return shared.DeleteUnused(now_s - ttl_s);
+  {
+    std::lock_guard lock(mutex);
     for (const auto& [key, known] : sessions) {
       const bool idle = known.session == nullptr || (known.session.use_count() == 1 && known.session->idle());
       if (known.used_s + ttl_s < now_s && idle) expired.push_back(key);
@@ -484,6 +409,7 @@ void SessionTable::Sweep() {
   state_->WriteSummaries();
   if (state_->journal != nullptr) state_->journal->NoteUptime();
   state_->DeleteExpired();
+  if (state_->shared) state_->shared.Sweep();
   state_->EvictIdleHistories();
   state_->EndLateTurns();
   const int64_t budget = state_->context->options.transcript_bytes;
@@ -515,47 +441,6 @@ void SessionTable::State::EndLateTurns() {
 
 bool SessionTable::Flush(std::optional<std::chrono::milliseconds> most) {
   return state_->journal == nullptr || state_->journal->Flush(most);
-}
-
-int64_t SessionTable::State::TokensWaitMs(const std::string& owner, const OwnerLimits& limits) const {
-  if (limits.tokens_per_minute <= 0) return 0;
-  return context->tokens_by_owner->Of(owner)->WaitMs(limits.tokens_per_minute, context->clock.MonotonicNs());
-}
-
-int64_t SessionTable::TokensWaitMs(const Caller& caller) const {
-  return state_->TokensWaitMs(caller.principal, options().LimitsOf(caller.principal));
-}
-
-TokenShare SessionTable::TokensOf(const Caller& caller) const {
-  const int64_t limit = options().LimitsOf(caller.principal).tokens_per_minute;
-  if (limit <= 0) return {};
-  const SessionContext& context = *state_->context;
-  return context.tokens_by_owner->Of(caller.principal)->Share(limit, context.clock.MonotonicNs());
-}
-
-Result<std::shared_ptr<void>> SessionTable::State::TakePermit(const std::string& owner) {
-  const OwnerLimits limits = context->options.LimitsOf(owner);
-  if (TokensWaitMs(owner, limits) > 0) {
-    return Status(
-        StatusCode::kOverloaded,
-        "Your tokens of this minute are used up: you may have " + std::to_string(limits.tokens_per_minute) + ".", "",
-        "rate_limit_exceeded");
-  }
-  const int64_t limit = limits.turns;
-  if (limit <= 0) return std::shared_ptr<void>();
-  std::lock_guard lock(turns->mutex);
-  int64_t& count = turns->by_owner[owner];
-  if (count >= limit) {
-    return Status(StatusCode::kOverloaded,
-                  "You have as many answers running and waiting as you may: " + std::to_string(limit) + ".", "",
-                  "rate_limit_exceeded");
-  }
-  ++count;
-  return std::shared_ptr<void>(nullptr, [turns = turns, owner](void*) {
-    std::lock_guard lock(turns->mutex);
-    const auto at = turns->by_owner.find(owner);
-    if (--at->second == 0) turns->by_owner.erase(at);
-  });
 }
 
 }  // namespace ringside

@@ -115,7 +115,7 @@ Result<SearchPage> SessionTable::Search(const Caller& caller, const SearchQuery&
       break;
     }
     if (seen++ % kRoomEvery == 0) RETURN_IF_ERROR(state_->MakeRoom(caller.principal));
-    const auto session = state_->Get(id, caller.principal);
+    const auto session = state_->Get(id, caller.principal, State::Use::kRead);
     if (!session.ok() && session.status().code() == StatusCode::kUnavailable) return session.status();
     page.last_id = id;
     if (!session.ok()) continue;  // deleted meanwhile, or damaged

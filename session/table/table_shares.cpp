@@ -39,7 +39,7 @@ Result<NewShare> SessionTable::ShareSession(const Caller& caller, const std::str
 }
 
 Result<std::vector<Share>> SessionTable::ListShares(const Caller& caller, const std::string& id) const {
-  ASSIGN_OR_RETURN(const auto session, state_->Find(caller, id));
+  ASSIGN_OR_RETURN(const auto session, state_->Find(caller, id, State::Use::kRead));
   std::vector<Share> shares = session->Info().shares;
   std::erase_if(shares, [now = state_->context->clock.WallSeconds()](const Share& one) { return one.expired(now); });
   return shares;
@@ -63,10 +63,15 @@ Result<SharedSession> SessionTable::ReadShare(std::string_view text) const {
   {
     std::lock_guard lock(state_->mutex);
     const auto at = state_->sessions.find(token->session);
-    if (at == state_->sessions.end()) return NoShare();
-    owner = at->second.owner;
+    if (at == state_->sessions.end() && !state_->shared) return NoShare();
+    if (at != state_->sessions.end()) owner = at->second.owner;
   }
-  const auto session = state_->Get(token->session, owner);
+  if (owner.empty() && state_->shared) {
+    Result<std::string> stored = state_->shared.OwnerOf(token->session);
+    if (!stored.ok()) return stored.status().code() == StatusCode::kUnavailable ? stored.status() : NoShare();
+    owner = *std::move(stored);
+  }
+  const auto session = state_->Get(token->session, owner, State::Use::kRead);
   if (session.status().code() == StatusCode::kUnavailable || session.status().code() == StatusCode::kIo) {
     return session.status();
   }

@@ -13,9 +13,11 @@
 #include "base/limits.h"
 #include "cache/store/tiered_store.h"
 #include "session/history/history_index.h"
+#include "session/journal/shared_log.h"
 #include "session/session.h"
 #include "session/table/deferred_work.h"
 #include "session/table/open_models.h"
+#include "session/table/recent_totals.h"
 #include "session/table/request_keys.h"
 #include "session/table/session_table.h"
 
@@ -57,6 +59,64 @@ struct SessionTable::State {
     uint64_t last_used = 0;
     size_t responses = 0;  // its number of entries in `responses`
   };
+  enum class Use {
+    kChange,  // claims the session if another server might have it
+    kRead     // the session may be a view of another server's, as stored: it is in no map
+  };
+  /// The sessions of a store that several servers share. The maps have those that this server has claimed; others are
+  /// read without a claim. False without such a store. Blocks on the database. table_shared.cpp.
+  class Shared {
+   public:
+    Shared(State& table, SharedLog* log, const Clock& clock) : table_(table), log_(log), totals_(log, clock) {}
+    explicit operator bool() const { return log_ != nullptr; }
+    /// Gives sessions back when other servers ask for them, until Close.
+    void Open();
+    void Close() const { log_->OnAskedFor(nullptr); }
+
+    /// ERRORS: kUnavailable: another server may have this server's sessions, so what is in memory may be old.
+    Status CheckLease() const;
+    /// True unless the store says that it has no such session.
+    bool MayKnow(const std::string& key) const;
+    bool Has(const std::string& key, const std::string& owner) const { return log_->Find(key, owner).ok(); }
+    /// The owner of any session. ERRORS: kNotFound.
+    Result<std::string> OwnerOf(const std::string& key) const;
+    /// As State::Get, for a session that is not in the maps.
+    Result<std::shared_ptr<Session>> Get(const std::string& key, const std::string& owner, Use use);
+    /// Finds a response: to read one that has ended, to change one that runs.
+    Result<Found> FindRunning(const Caller& caller, const std::string& id);
+    /// Adds a stored session to the maps. Asks the server that has it, for some seconds.
+    /// ERRORS: kNotFound; kBusy (conversation_locked); kUnavailable; kIo.
+    Status Claim(const std::string& key, const std::string& owner);
+    /// Gives back sessions that were not used for minutes.
+    void Sweep();
+
+    Result<std::vector<ListedSession>> List(const std::string& owner, const std::string& after, int64_t limit,
+                                            bool* more) const;
+    Result<SessionPage> ListPage(const std::string& owner, const std::string& after, int64_t limit) const;
+    std::vector<OwnerTotals> Owners() const;
+    /// ERRORS: kUnavailable.
+    Result<SharedTotals> TotalsOf(const std::string& owner) const { return totals_.Of(owner); }
+    void CountNew(const std::string& owner, bool conversation) { totals_.CountNew(owner, conversation); }
+    /// Under which a caller's chains are named.
+    std::string ChainOwner(const std::string& owner) const { return owner + '\n' + log_->server(); }
+    /// Deletes the owner's least recently used chains above the limit.
+    void TrimChains(const std::string& owner, int64_t limit);
+    /// Deletes sessions that were last used before this uptime.
+    void DeleteUnused(double used_before_s);
+
+   private:
+    /// The session if it is in memory, or null.
+    std::shared_ptr<Session> Loaded(const std::string& key) const;
+    Status ClaimNow(const std::string& key, const std::string& owner);
+    /// Removes a session from the maps and lets other servers have it, unless it is in use. Waits for the journal.
+    void GiveBack(const std::string& key);
+    /// Deletes a session unless it is in use, here or at another server. False if it was.
+    bool DeleteIdle(const std::string& key, const std::string& owner);
+
+    State& table_;
+    SharedLog* const log_;  // null: every session is this server's
+    mutable RecentTotals totals_;
+  };
   using OwnersSessions = std::map<uint64_t, std::string>;  // conversations by creation, chains by last use
 
   State(SessionTableOptions options, const Tokenizer& tokenizer, const ChatTemplate& chat, TurnEngine& the_engine,
@@ -66,6 +126,7 @@ struct SessionTable::State {
   OpenModels models;
   TurnEngine& engine;
   Journal* const journal;
+  Shared shared;
 
   // Look-ups only.
   mutable std::mutex mutex;
@@ -82,9 +143,18 @@ struct SessionTable::State {
   SessionTableStats counts;
   const std::shared_ptr<ReservedNames> reserved = std::make_shared<ReservedNames>();
   // Sessions that requests find by their history: chains, and sessions in memory only.
-  HistoryIndex histories{limits::kMaxHistoriesPerOwner, limits::kMaxHistoryBytes / 2};
-  HistoryIndex stored_histories{limits::kMaxHistoriesPerOwner, limits::kMaxHistoryBytes / 2};
-  std::array<std::mutex, 16> loading;  // indexed by hash of the key: one thread at a time reads a session
+  struct {
+    HistoryIndex in_memory{limits::kMaxHistoriesPerOwner, limits::kMaxHistoryBytes / 2};
+    HistoryIndex stored{limits::kMaxHistoriesPerOwner, limits::kMaxHistoryBytes / 2};
+  } histories;
+  /// Mutexes by key: one thread at a time reads a session, or gives it back.
+  class KeyMutexes {
+   public:
+    std::mutex& Of(const std::string& key) { return mutexes_[std::hash<std::string>()(key) % mutexes_.size()]; }
+
+   private:
+    std::array<std::mutex, 16> mutexes_;
+  } loading;
 
   struct Turns {
     std::mutex mutex;
@@ -114,15 +184,16 @@ struct SessionTable::State {
                                      const std::string& previous_response_id);
 
   // Look-ups. Each reads the session from the journal if necessary.
-  /// ERRORS: kNotFound; DamagedSession; kIo.
-  Result<std::shared_ptr<Session>> Get(const std::string& key, const std::string& owner);
+  /// ERRORS: kNotFound; DamagedSession; kIo; kBusy (conversation_locked): another server is using it.
+  Result<std::shared_ptr<Session>> Get(const std::string& key, const std::string& owner, Use use = Use::kChange);
   /// Finds the caller's conversation.
-  Result<std::shared_ptr<Session>> Find(const Caller& caller, const std::string& id);
+  Result<std::shared_ptr<Session>> Find(const Caller& caller, const std::string& id, Use use = Use::kChange);
   /// Finds a response that the caller may see.
-  /// ERRORS: kNotFound, kCorruption, kIo.
-  Result<Found> FindResponse(const Caller& caller, const std::string& id);
+  /// ERRORS: as Get.
+  Result<Found> FindResponse(const Caller& caller, const std::string& id, Use use = Use::kChange);
   std::optional<Found> FindLoaded(const Caller& caller, const std::string& id);
   Result<std::shared_ptr<Session>> Load(const std::string& key);
+
   Result<JournalTranscript> ReadTranscript(const std::string& key);
   Status MarkInconsistent(const std::string& key, const Status& why);
   /// Reads everything stored of a session as Load would, without keeping it. Returns the number of its records.
@@ -133,6 +204,8 @@ struct SessionTable::State {
   Status AddSession(const std::shared_ptr<Session>& session);
   void AddKnownLocked(const std::string& key, Known known);
   void RemoveKnownLocked(const std::string& key);
+  /// Drops the look-ups of a session that leaves memory.
+  void DropResponsesLocked(const Session& session);
   void UseLocked(const std::string& key, Known& known);
   /// Deletes a session everywhere and waits until that is durable.
   Status Delete(const std::string& key);
@@ -153,7 +226,8 @@ struct SessionTable::State {
   /// ERRORS: kNotFound: another session was deleted meanwhile.
   Result<std::string> Register(const std::shared_ptr<Session>& session, bool fresh, Entry entry);
   /// Returns the response of an earlier transmission of this request; "" if there is none.
-  std::string FindRequest(const Caller& caller, const TurnSpec& spec, const std::string& key);
+  /// ERRORS: kBusy (conversation_locked): another server might have it.
+  Result<std::string> FindRequest(const Caller& caller, const TurnSpec& spec, const std::string& key);
   /// False if a retry cannot mean this response.
   bool IsRecent(const Found& found) const;
   /// Unloads sessions that the journal has, then drops the oldest responses of the others.
@@ -210,7 +284,7 @@ struct SessionTable::State {
   /// Loads the owner's chains with this beginning that the index lacks, for instance after a restart.
   void LoadHistories(const Caller& caller, const std::string& beginning);
   HistoryIndex& HistoriesWith(std::string_view key) {
-    return key.starts_with(TieredStore::kMemoryOnly) ? histories : stored_histories;
+    return key.starts_with(TieredStore::kMemoryOnly) ? histories.in_memory : histories.stored;
   }
   /// Indexes a session by its current history.
   void IndexHistory(const std::shared_ptr<Session>& session);
@@ -232,6 +306,9 @@ struct SessionTable::State {
                               std::optional<Metadata> metadata);
   SessionInfo InfoOf(const Session& session) const;
   Result<SessionInfo> ListEntry(const std::string& key, const std::string& owner);
+  /// Describes a session that is not loaded by its summary, or by reading it if that is outdated.
+  Result<SessionInfo> DescribeStored(const std::string& key, const std::string& owner,
+                                     const Result<JournalSummary>& stored);
   /// Writes the summaries of changed sessions.
   void WriteSummaries();
 };

@@ -243,7 +243,7 @@ Result<TurnTicket> SessionTable::StartTurn(const Caller& caller, TurnSpec spec,
       std::lock_guard lock(state.mutex);
       asked = state.request_keys.Asked(key, spec.sending, state.context->uptime_s());
     }
-    const std::string known = state.FindRequest(caller, spec, key);
+    ASSIGN_OR_RETURN(const std::string known, state.FindRequest(caller, spec, key));
     if (!known.empty()) return state.Reattach(caller, known, sink);
   }
   ASSIGN_OR_RETURN(std::shared_ptr<void> permit, state.TakePermit(caller.principal));
@@ -333,7 +333,7 @@ Result<std::vector<TokenId>> SessionTable::TokensAfterAnswer(const std::string& 
 }
 
 Status SessionTable::Cancel(const Caller& caller, const std::string& response_id) {
-  ASSIGN_OR_RETURN(const State::Found found, state_->FindResponse(caller, response_id));
+  ASSIGN_OR_RETURN(const State::Found found, state_->shared.FindRunning(caller, response_id));
   if (const TurnId turn = found.session->Running(response_id); turn != 0) state_->engine.Cancel(turn);
   return Status::Ok();
 }
@@ -353,14 +353,14 @@ void SessionTable::InterruptTurns() {
 }
 
 Result<std::shared_ptr<const Response>> SessionTable::GetResponse(const Caller& caller, const std::string& id) const {
-  ASSIGN_OR_RETURN(const State::Found found, state_->FindResponse(caller, id));
+  ASSIGN_OR_RETURN(const State::Found found, state_->FindResponse(caller, id, State::Use::kRead));
   return found.session->Snapshot(found.response);
 }
 
 Result<std::vector<std::shared_ptr<const Response>>> SessionTable::ListResponses(const Caller& caller,
                                                                                  const std::string& id,
                                                                                  size_t most) const {
-  ASSIGN_OR_RETURN(const auto session, state_->Find(caller, id));
+  ASSIGN_OR_RETURN(const auto session, state_->Find(caller, id, State::Use::kRead));
   const std::vector<std::shared_ptr<Response>> all = session->Responses();
   std::vector<std::shared_ptr<const Response>> newest;
   for (auto at = all.rbegin(); at != all.rend() && newest.size() < most; ++at) {
@@ -371,16 +371,16 @@ Result<std::vector<std::shared_ptr<const Response>>> SessionTable::ListResponses
 }
 
 Status SessionTable::FindResponse(const Caller& caller, const std::string& id) const {
-  return state_->FindResponse(caller, id).status();
+  return state_->FindResponse(caller, id, State::Use::kRead).status();
 }
 
 Result<SharedList<Item>> SessionTable::GetInputItems(const Caller& caller, const std::string& response_id) const {
-  ASSIGN_OR_RETURN(const State::Found found, state_->FindResponse(caller, response_id));
+  ASSIGN_OR_RETURN(const State::Found found, state_->FindResponse(caller, response_id, State::Use::kRead));
   return found.session->InputItems(*found.response);
 }
 
 Result<SharedList<Item>> SessionTable::GetItemsUpTo(const Caller& caller, const std::string& response_id) const {
-  ASSIGN_OR_RETURN(const State::Found found, state_->FindResponse(caller, response_id));
+  ASSIGN_OR_RETURN(const State::Found found, state_->FindResponse(caller, response_id, State::Use::kRead));
   const size_t end = found.session->Locked([&] { return found.response->items_end; });
   ASSIGN_OR_RETURN(const Timeline timeline, found.session->CopyTimeline(static_cast<int64_t>(end)));
   return timeline.items();
@@ -388,7 +388,7 @@ Result<SharedList<Item>> SessionTable::GetItemsUpTo(const Caller& caller, const 
 
 Status SessionTable::Replay(const Caller& caller, const std::string& response_id, uint64_t from,
                             const std::shared_ptr<EventSink>& sink) {
-  ASSIGN_OR_RETURN(const State::Found found, state_->FindResponse(caller, response_id));
+  ASSIGN_OR_RETURN(const State::Found found, state_->shared.FindRunning(caller, response_id));
   found.session->Replay(found.response, from, sink);
   return Status::Ok();
 }

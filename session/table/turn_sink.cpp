@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/defect.h"
+#include "session/journal/shared_log.h"
 #include "session/records.h"
 #include "session/turn/interruption.h"
 
@@ -55,8 +56,11 @@ void TurnSink::OnTokens(const TokenDelta& delta) {
   JournalRecord record =
       Encode(TokensRecord{delta.tokens, delta.text, delta.reasoning, delta.reasoning_tokens, delta.reasoning_ended},
              logprobs_);
-  // Sent immediately only if nothing earlier is still waiting to be sent.
-  if (durability_ == Durability::kTurn && *untold_ == 0) {
+  // Sent immediately only if nothing earlier is still waiting to be sent, and no other server can have the session:
+  // otherwise the write finds out.
+  const SharedLog* const shared = journal_->shared();
+  const bool ours = shared == nullptr || shared->HoldsLease();
+  if (durability_ == Durability::kTurn && *untold_ == 0 && ours) {
     kept_.push_back(std::move(record));
     return session_->WithTurns([&](TurnProgress& turns) { turns.OnTokens(turn_, delta, {}); });
   }

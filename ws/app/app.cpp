@@ -286,7 +286,7 @@ Status Serving::OpenSessions() {
   options.limits_of = [this](const std::string& owner, const OwnerLimits& usual) {
     return access_.LimitsOf(owner, usual);
   };
-  ASSIGN_OR_RETURN(options.export_key, OpenExportKey(config_));
+  ASSIGN_OR_RETURN(options.export_key, OpenExportKey(config_, storage_->journal()));
   sessions_ =
       std::make_unique<SessionTable>(std::move(options), *text_.tokenizer, *text_.chat, *turns_, storage_->journal());
   if (Status opened = sessions_->Open(); !opened.ok()) {
@@ -296,7 +296,7 @@ Status Serving::OpenSessions() {
   if (config_.verify) {
     const ProgressReport progress("checking what is stored");
     CheckStored({});
-  } else if (storage_->journal() != nullptr) {
+  } else if (storage_->journal() != nullptr && !storage_->shared()) {
     LogStored();
   }
   storage_->Forget([this](const std::string& key) { return sessions_->Knows(key); });
@@ -411,6 +411,7 @@ void Serving::Publish() {
   for (const auto& [path, route] : service->sockets) LogDebug("route: socket {}", path);
   server_->Publish(std::move(service));
   Tick();
+  if (storage_->shared()) stored_checked_ = true;  // every read checks what it reads
   if (storage_->journal() != nullptr && !stored_checked_) {
     checking_ = std::jthread([this](const std::stop_token& stop) {
       pthread_setname_np(pthread_self(), "check");
@@ -429,7 +430,7 @@ std::string Serving::Trouble() const {
     return "no model can be loaded";
   }
   if (storage_->lost()) return "the store was deleted, moved or replaced";
-  if (!storage_->healthy()) return "the disk has failed";
+  if (!storage_->healthy()) return storage_->shared() ? storage_->Check().message() : "the disk has failed";
   if (storage_->journal() != nullptr) {
     std::lock_guard lock(storage_check_mutex_);
     if (std::string trouble = StoreTrouble(storage_check_, storage_->journal()->stats()); !trouble.empty())

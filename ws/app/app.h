@@ -9,9 +9,9 @@ namespace ringside {
 
 inline constexpr int kExitOk = 0;
 inline constexpr int kExitFailed = 1;          // could not start
-inline constexpr int kExitStoreInUse = 73;     // another process uses the store
+inline constexpr int kExitStoreInUse = 73;     // another process uses the store, or the name in it
 inline constexpr int kExitStoreDamaged = 74;   // the store is damaged or incomplete
-inline constexpr int kExitStorageFailed = 75;  // the disk failed; nothing acknowledged is lost
+inline constexpr int kExitStorageFailed = 75;  // the disk failed, or the lease was taken; nothing acknowledged is lost
 inline constexpr int kExitDeviceFailed = 76;   // a device or another process failed; nothing acknowledged is lost
 inline constexpr int kExitBadConfig = 78;      // invalid settings, or a store of another version or key
 

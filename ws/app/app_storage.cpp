@@ -1,18 +1,33 @@
 #include "ws/app/app_storage.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 
 #include "base/limits.h"
 #include "base/log.h"
 #include "cache/store/ram_store.h"
 #include "engine/model/model.h"
+#include "session/postgres/postgres_log.h"
 #include "ws/app/app.h"
 #include "ws/config/config_key.h"
 #include "ws/config/machine.h"
 
 namespace ringside {
+
+namespace {
+
+/// The host's name and the port, unless the operator gave another name.
+std::string ServerName(const ServerConfig& config) {
+  if (!config.server_name.empty()) return config.server_name;
+  char host[HOST_NAME_MAX + 1] = {};
+  if (gethostname(host, sizeof host - 1) != 0) return "ringside:" + std::to_string(config.port);
+  return std::string(host) + ':' + std::to_string(config.port);
+}
+
+}  // namespace
 
 int StorageExitCode(const Status& status) {
   switch (status.code()) {
@@ -28,9 +43,10 @@ int StorageExitCode(const Status& status) {
   }
 }
 
-Result<SealKey> OpenExportKey(const ServerConfig& config) {
+Result<SealKey> OpenExportKey(const ServerConfig& config, const Journal* journal) {
   std::string path = config.export_key_file;
   const bool stored = !config.store_path.empty() && config.durability != StoreDurability::kNone;
+  if (path.empty() && journal != nullptr && journal->shared() != nullptr) return journal->ExportKey();
   if (path.empty() && stored) path = config.store_path + "/export.key";
   if (path.empty()) return SealKey::Random();
   const Result<std::string> key = ReadOrMakeKey(path);
@@ -41,24 +57,9 @@ Result<SealKey> OpenExportKey(const ServerConfig& config) {
 Result<std::unique_ptr<Storage>> Storage::Open(const ServerConfig& config) {
   std::unique_ptr<Storage> storage(new Storage(config));
   std::unique_ptr<RocksDbStore> disk;
-  if (!config.store_path.empty() && config.durability != StoreDurability::kNone) {
-    RETURN_IF_ERROR(PrepareStoreFolder(config.store_path));
-    JournalOptions log;
-    log.path = config.store_path;
-    log.accept_lost_tail = config.accept_lost_tail;
-    if (!config.encryption_key.empty()) log.master_key = SealKey(config.encryption_key);
-    ASSIGN_OR_RETURN(storage->journal_, Journal::Open(log));
-    RocksDbStoreOptions kv;
-    kv.uptime_s = [journal = storage->journal_.get()] { return journal->UptimeSeconds(); };
-    if (log.master_key) {
-      kv.key_of = [journal = storage->journal_.get()](const std::string& owner) { return journal->KeyOf(owner); };
-    }
-    kv.path = config.store_path;
-    kv.budget_bytes = config.disk_cache_mb << 20;
-    if (kv.budget_bytes > 0) {
-      ASSIGN_OR_RETURN(disk, RocksDbStore::Open(kv));
-      storage->disk_ = disk.get();
-    }
+  if (config.durability != StoreDurability::kNone) {
+    RETURN_IF_ERROR(storage->OpenJournal());
+    ASSIGN_OR_RETURN(disk, storage->OpenDisk());
   }
   TieredStoreOptions tiers;
   tiers.host_idle_ms = config.session_idle_disk_ms;
@@ -70,6 +71,36 @@ Result<std::unique_ptr<Storage>> Storage::Open(const ServerConfig& config) {
     pthread_setname_np(storage->purging_.native_handle(), "purge");
   }
   return storage;
+}
+
+Status Storage::OpenJournal() {
+  JournalOptions log;
+  log.path = config_.store_path;
+  log.accept_lost_tail = config_.accept_lost_tail;
+  if (!config_.store_path.empty()) RETURN_IF_ERROR(PrepareStoreFolder(config_.store_path));
+  if (!config_.encryption_key.empty()) log.master_key = SealKey(config_.encryption_key);
+  if (!config_.store_url.empty()) {
+    log.open_log = [&](const std::vector<RowChange>& initial) {
+      return OpenPostgresLog({.url = config_.store_url, .server = ServerName(config_), .lease_s = config_.lease_s},
+                             log.master_key, initial);
+    };
+  }
+  ASSIGN_OR_RETURN(journal_, Journal::Open(log));
+  return Status::Ok();
+}
+
+Result<std::unique_ptr<RocksDbStore>> Storage::OpenDisk() {
+  RocksDbStoreOptions kv;
+  kv.path = config_.store_path;
+  kv.budget_bytes = config_.disk_cache_mb << 20;
+  if (kv.path.empty() || kv.budget_bytes <= 0) return std::unique_ptr<RocksDbStore>();
+  kv.uptime_s = [journal = journal_.get()] { return journal->UptimeSeconds(); };
+  if (!config_.encryption_key.empty()) {
+    kv.key_of = [journal = journal_.get()](const std::string& owner) { return journal->KeyOf(owner); };
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<RocksDbStore> disk, RocksDbStore::Open(kv));
+  disk_ = disk.get();
+  return disk;
 }
 
 Storage::~Storage() {

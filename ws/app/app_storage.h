@@ -23,21 +23,21 @@ class Model;
 /// Exit status of the process after the storage failed to open or failed later.
 int StorageExitCode(const Status& status);
 
-/// Returns the key that seals exports: from the configured file, or from a file in the store, creating either if
-/// missing; a key of this process alone if there is no store.
-/// REQUIRES: the folder exists.
-/// ERRORS: kInvalidArgument, naming the file.
-Result<SealKey> OpenExportKey(const ServerConfig& config);
+/// Returns the key that seals exports: from the configured file, or from the store, creating either if missing; a key
+/// of this process alone if there is no store. REQUIRES: the folder exists. ERRORS: kInvalidArgument, naming the file.
+Result<SealKey> OpenExportKey(const ServerConfig& config, const Journal* journal);
 
 class Storage {
  public:
-  /// Opens the storage; without a store path, host memory only.
-  /// ERRORS: as Journal::Open and RocksDbStore::Open.
+  /// Opens the storage; without a store, host memory only.
+  /// ERRORS: as Journal::Open, OpenPostgresLog and RocksDbStore::Open.
   static Result<std::unique_ptr<Storage>> Open(const ServerConfig& config);
   ~Storage();
 
   /// Null if nothing is recorded.
   Journal* journal() const { return journal_.get(); }
+  /// True if several servers share the store.
+  bool shared() const { return journal_ != nullptr && journal_->shared() != nullptr; }
   const TieredStore& tiers() const { return *tiers_; }
   TieredStore& mutable_tiers() { return *tiers_; }
   EngineStorage ForEngine(const Model& model) const;
@@ -52,6 +52,9 @@ class Storage {
 
  private:
   explicit Storage(const ServerConfig& config) : config_(config) {}
+  Status OpenJournal();
+  /// Null: no caches on disk.
+  Result<std::unique_ptr<RocksDbStore>> OpenDisk();
   void PurgeNowAndThen();
 
   const ServerConfig config_;

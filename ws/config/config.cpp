@@ -218,12 +218,30 @@ Result<Source> ReadProfile(const std::array<const Source*, 3>& sources, std::str
   return out;
 }
 
-/// Settings about storage require a store path. `durability`: as given, if it was.
+/// Settings that a store of several servers has no use for.
+Status CheckSharedStore(const ServerConfig& config, std::optional<StoreDurability> durability) {
+  constexpr size_t kMaxName = 64;
+  if (config.server_name.size() > kMaxName) return InvalidArgument("--server-name: more than 64 characters");
+  if (config.store_url.empty()) {
+    if (!config.server_name.empty()) return InvalidArgument("--server-name requires --store-url");
+    return Status::Ok();
+  }
+  if (durability == StoreDurability::kNone) {
+    return InvalidArgument("--store-url: with --durability none nothing is stored");
+  }
+  if (!config.backup_path.empty()) return InvalidArgument("--backup-path: back up the --store-url with pg_dump");
+  if (config.verify) return InvalidArgument("--verify: every read of the --store-url is verified");
+  if (config.accept_lost_tail) return InvalidArgument("--accept-lost-tail: it is for a --store-path");
+  return Status::Ok();
+}
+
+/// Settings about storage require a store. `durability`: as given, if it was.
 Status CheckStorage(const ServerConfig& config, std::optional<StoreDurability> durability) {
-  const bool stored = !config.store_path.empty();
+  RETURN_IF_ERROR(CheckSharedStore(config, durability));
+  const bool stored = !config.store_path.empty() || !config.store_url.empty();
   const bool kept = stored && durability != StoreDurability::kNone;
   if (!stored && durability && durability != StoreDurability::kNone) {
-    return InvalidArgument("--durability requires --store-path");
+    return InvalidArgument("--durability requires --store-path or --store-url");
   }
   const std::string why = stored ? "with --durability none nothing is" : "without a --store-path nothing is";
   if (!kept && !config.encryption_key.empty()) return InvalidArgument("--encryption-key-file: " + why + " stored");
@@ -337,7 +355,8 @@ Result<ParsedConfig> ParseConfig(const std::vector<std::string>& args,
   ServerConfig& config = out.config;
   RETURN_IF_ERROR(CheckCombinations(config));
   RETURN_IF_ERROR(CheckStorage(config, durability_given ? std::optional(config.durability) : std::nullopt));
-  if (config.store_path.empty()) config.durability = StoreDurability::kNone;
+  if (config.store_path.empty() && config.store_url.empty()) config.durability = StoreDurability::kNone;
+  if (!config.store_url.empty() && !durability_given) config.durability = StoreDurability::kTurn;
   return out;
 }
 

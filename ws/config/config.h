@@ -56,8 +56,11 @@ struct ServerConfig {
   int64_t idle_timeout_s = 0;                                         // 0 = no limit
   int64_t shutdown_timeout_s = 30, shutdown_grace_s = 0;
 
-  std::string store_path;                                // "" = nothing on disk
-  StoreDurability durability = StoreDurability::kToken;  // kNone without a store_path
+  std::string store_path;   // "" = nothing on disk
+  std::string store_url;    // of a PostgreSQL database; "" = the store is a folder
+  std::string server_name;  // in that database; "" = the host's name and the port
+  int64_t lease_s = 10;
+  StoreDurability durability = StoreDurability::kToken;  // kNone without a store
   std::string encryption_key;                            // 32 bytes; "" = not encrypted
   std::string export_key_file;                           // "" = in the store's folder
   std::string backup_path;                               // "" = no backups

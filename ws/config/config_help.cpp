@@ -11,6 +11,7 @@
 #include "ws/access/keys_command.h"
 #include "ws/config/config_options.h"
 #include "ws/config/inspect_command.h"
+#include "ws/config/migrate_command.h"
 
 namespace ringside {
 namespace {
@@ -61,9 +62,9 @@ struct ExitCode {
 constexpr ExitCode kExitCodes[] = {
     {0, "stopped in order"},
     {1, "could not start or the engine failed"},
-    {73, "the store folder is in use"},
+    {73, "the store folder, or the name in a shared store, is in use"},
     {74, "what is stored is damaged"},
-    {75, "the disk failed"},
+    {75, "the disk failed, or another server has taken over the conversations"},
     {76, "the GPU, or another process that shares the model, failed"},
     {78, "bad configuration, or the store is of another version"},
 };
@@ -169,7 +170,7 @@ std::string DescribeCommandLine() {
               {"exit_codes", json::array()}, {"commands", json::array()}};
   for (const Example& example : kExamples) out["examples"].push_back({example.command, example.what});
   for (const ExitCode& exit : kExitCodes) out["exit_codes"].push_back({exit.code, exit.meaning});
-  for (const std::string& command : {DescribeKeysCommand(), DescribeInspectCommand()}) {
+  for (const std::string& command : {DescribeKeysCommand(), DescribeInspectCommand(), DescribeMigrateCommand()}) {
     out["commands"].push_back(ParseJsonTree(command));
   }
   return out.dump(1) + "\n";

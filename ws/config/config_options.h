@@ -33,6 +33,7 @@ struct ConfigOption {
 
 /// The options defined in network_options.cpp.
 std::vector<ConfigOption> NetworkSettings();
+std::vector<ConfigOption> StorageSettings();
 
 /// In the order of the help text.
 const std::vector<ConfigOption>& ConfigOptions();
