@@ -9,6 +9,7 @@
 #include "clients/chat/one_shot.h"
 #include "clients/chat/repl/repl.h"
 #include "clients/cli/backup.h"
+#include "clients/cli/drain.h"
 #include "clients/cli/engines.h"
 #include "clients/cli/health.h"
 #include "clients/cli/options.h"
@@ -94,6 +95,8 @@ int Main(int argc, char** argv) {
       return ShowOwners(options.server, options.owners_json);
     case Options::Verb::kBackup:
       return MakeBackup(options.server);
+    case Options::Verb::kDrain:
+      return DrainServer(options.server, options.drain);
     case Options::Verb::kHealth:
       return Health(options.server.url);
     case Options::Verb::kEval:

@@ -192,6 +192,15 @@ CLI::App* AddOwners(CLI::App& app, Options& options) {
   return owners;
 }
 
+CLI::App* AddDrain(CLI::App& app, Options& options) {
+  CLI::App* drain = app.add_subcommand(
+      "drain", "Hand a server's conversations over to the other servers of its store (needs a key with scope admin)");
+  AddServerOptions(*drain, options.server);
+  CLI::Option* wait = drain->add_flag("--wait", options.drain.wait, "Return once it has no conversation left");
+  drain->add_flag("--resume", options.drain.resume, "Let it have conversations again")->excludes(wait);
+  return drain;
+}
+
 CLI::App* AddBackup(CLI::App& app, Options& options) {
   CLI::App* backup = app.add_subcommand("backup", "Back up a running server's store into its --backup-path");
   AddServerOptions(*backup, options.server);
@@ -304,6 +313,7 @@ Options ParseOptions(int argc, const char* const* argv) {
   CLI::App* engines = AddEngines(app, options);
   CLI::App* owners = AddOwners(app, options);
   CLI::App* backup = AddBackup(app, options);
+  CLI::App* drain = AddDrain(app, options);
   CLI::App* eval = AddEval(app, options);
   CLI::App* run = AddRun(app, options, raw);
   CLI::App* models = AddModels(app, options);
@@ -330,6 +340,7 @@ Options ParseOptions(int argc, const char* const* argv) {
   if (chat->parsed()) options.verb = Options::Verb::kChat;
   if (owners->parsed()) options.verb = Options::Verb::kOwners;
   if (backup->parsed()) options.verb = Options::Verb::kBackup;
+  if (drain->parsed()) options.verb = Options::Verb::kDrain;
   if (health->parsed()) options.verb = Options::Verb::kHealth;
   if (run->parsed()) options.verb = Options::Verb::kRun;
   if (models->parsed()) options.verb = Options::Verb::kModels;

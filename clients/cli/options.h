@@ -32,14 +32,19 @@ struct EnginesOptions {
   bool json = false;
 };
 
+struct DrainOptions {
+  bool wait = false, resume = false;
+};
+
 struct Options {
-  enum class Verb { kNone, kChat, kRun, kSessions, kEngines, kOwners, kBackup, kHealth, kEval, kModels, kPull };
+  enum class Verb { kNone, kChat, kRun, kSessions, kEngines, kOwners, kBackup, kDrain, kHealth, kEval, kModels, kPull };
   Verb verb = Verb::kNone;
   ServerAccess server;
   ChatOptions chat;
   RunOptions run;
   SessionsOptions sessions;
   EnginesOptions engines;
+  DrainOptions drain;
   EvalOptions eval;
   PullOptions pull;
   bool models_json = false, owners_json = false;

@@ -191,6 +191,11 @@ class SessionTable {
   /// Deletes expired sessions, unloads unused ones and updates summaries. To be called about once a second.
   /// THREAD: any.
   void Sweep();
+  /// In a shared store: lets other servers have every conversation that is at rest, now and, until `all` is false, in
+  /// each Sweep. Otherwise without effect.
+  void HandOver(bool all);
+  /// In a shared store: number of conversations and chains that only this server may change; otherwise 0.
+  int64_t Held() const;
   /// Waits until all earlier records are durable and reported; false after `most` without that. Not from a sink.
   bool Flush(std::optional<std::chrono::milliseconds> most = std::nullopt);
 

@@ -1,4 +1,6 @@
 // Administration of single sessions: export, import, verification.
+#include <algorithm>
+
 #include "base/worker_pool.h"
 #include "session/ids.h"
 #include "session/table/portable_session.h"
@@ -68,6 +70,17 @@ std::vector<OwnerTotals> SessionTable::Owners() const {
     owners.push_back(std::move(total));
   }
   return owners;
+}
+
+void SessionTable::HandOver(bool all) {
+  if (state_->shared) state_->shared.HandOver(all);
+}
+
+int64_t SessionTable::Held() const {
+  if (!state_->shared) return 0;
+  std::lock_guard lock(state_->mutex);
+  return std::ranges::count_if(state_->sessions,
+                               [](const auto& one) { return !one.first.starts_with(TieredStore::kMemoryOnly); });
 }
 
 Result<SessionVerdict> SessionTable::VerifySession(const std::string& id) {

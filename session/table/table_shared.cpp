@@ -3,7 +3,6 @@
 // unused.
 #include <algorithm>
 #include <chrono>
-#include <future>
 #include <thread>
 
 #include "base/limits.h"
@@ -18,6 +17,12 @@ using std::chrono::milliseconds;
 
 // A server that has the session at rest gives it back within one sync and one message.
 constexpr milliseconds kPatience{2'000}, kShortestPause{5}, kLongestPause{100};
+
+/// The store will soon say where the session is, or that it was deleted.
+Status Leaving() {
+  return {StatusCode::kBusy, "The conversation is being handed over or deleted; try again in a moment.", "conversation",
+          "conversation_locked"};
+}
 
 }  // namespace
 
@@ -89,7 +94,7 @@ Status SessionTable::State::Shared::ClaimNow(const std::string& key, const std::
   std::lock_guard one(table_.loading.Of(key));  // not while it is given back
   {
     std::scoped_lock lock(table_.mutex, table_.reserved->mutex);
-    if (table_.reserved->names.contains(key)) return NoConversation(key);  // it is being deleted
+    if (table_.reserved->names.contains(key)) return Leaving();
     if (const auto at = table_.sessions.find(key); at != table_.sessions.end()) {
       return at->second.owner == owner ? Status::Ok() : NoConversation(key);
     }
@@ -105,8 +110,9 @@ Status SessionTable::State::Shared::ClaimNow(const std::string& key, const std::
 void SessionTable::State::Shared::GiveBack(const std::string& key) {
   std::lock_guard one(table_.loading.Of(key));
   std::shared_ptr<Session> session;
+  std::shared_ptr<void> name;  // reserved until the store has released it
   {
-    std::lock_guard lock(table_.mutex);
+    std::scoped_lock lock(table_.mutex, table_.reserved->mutex);
     const auto at = table_.sessions.find(key);
     if (at == table_.sessions.end()) return;
     session = at->second.session;
@@ -116,6 +122,7 @@ void SessionTable::State::Shared::GiveBack(const std::string& key) {
       return;
     if (session != nullptr) table_.DropResponsesLocked(*session);
     table_.RemoveKnownLocked(key);
+    name = table_.ReserveLocked(key);
     ++table_.counts.unloads;
   }
   if (session != nullptr) {
@@ -123,24 +130,28 @@ void SessionTable::State::Shared::GiveBack(const std::string& key) {
     session->Leave(Session::Left::kForAnotherServer);
   }
   table_.HistoriesWith(key).Erase(key);
-  session = nullptr;  // before another server writes
-  const auto told = std::make_shared<std::promise<Status>>();
-  Status released =
-      table_.journal->Release(key, [told](const Status& status, const JournalPosition&) { told->set_value(status); });
-  if (released.ok()) released = told->get_future().get();
-  if (!released.ok()) LogWarning("session {} is not given back: {}", key, released.message());
+  const auto done = [key, name](const Status& status, const JournalPosition&) {
+    if (!status.ok()) LogWarning("session {} is not given back: {}", key, status.message());
+  };
+  if (const Status refused = table_.journal->Release(key, done); !refused.ok()) done(refused, {});
+}
+
+void SessionTable::State::Shared::HandOver(bool all) {
+  hands_over_ = all;
+  if (all) Sweep();
 }
 
 void SessionTable::State::Shared::Sweep() {
   constexpr double kUnused_s = 600;
-  constexpr size_t kMost = 64;
+  const bool all = hands_over_;
   std::vector<std::string> unused;
   {
     const double before_s = table_.context->uptime_s() - kUnused_s;
     std::lock_guard lock(table_.mutex);
     for (const auto& [key, known] : table_.sessions) {
-      if (known.used_s >= before_s || unused.size() >= kMost || key.starts_with(TieredStore::kMemoryOnly)) continue;
-      if (known.session == nullptr || (known.session.use_count() == 1 && known.session->idle())) unused.push_back(key);
+      if ((known.used_s >= before_s && !all) || key.starts_with(TieredStore::kMemoryOnly)) continue;
+      if (known.session == nullptr || (known.session.use_count() == 1 && known.session->idle(all)))
+        unused.push_back(key);
     }
   }
   for (const std::string& key : unused) GiveBack(key);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -87,8 +88,9 @@ struct SessionTable::State {
     /// Adds a stored session to the maps. Asks the server that has it, for some seconds.
     /// ERRORS: kNotFound; kBusy (conversation_locked); kUnavailable; kIo.
     Status Claim(const std::string& key, const std::string& owner);
-    /// Gives back sessions that were not used for minutes.
+    /// Gives back sessions that were not used for minutes, or all.
     void Sweep();
+    void HandOver(bool all);
 
     Result<std::vector<ListedSession>> List(const std::string& owner, const std::string& after, int64_t limit,
                                             bool* more) const;
@@ -108,7 +110,7 @@ struct SessionTable::State {
     /// The session if it is in memory, or null.
     std::shared_ptr<Session> Loaded(const std::string& key) const;
     Status ClaimNow(const std::string& key, const std::string& owner);
-    /// Removes a session from the maps and lets other servers have it, unless it is in use. Waits for the journal.
+    /// Removes a session from the maps and lets other servers have it, unless it is in use.
     void GiveBack(const std::string& key);
     /// Deletes a session unless it is in use, here or at another server. False if it was.
     bool DeleteIdle(const std::string& key, const std::string& owner);
@@ -116,6 +118,7 @@ struct SessionTable::State {
     State& table_;
     SharedLog* const log_;  // null: every session is this server's
     mutable RecentTotals totals_;
+    std::atomic<bool> hands_over_{false};
   };
   using OwnersSessions = std::map<uint64_t, std::string>;  // conversations by creation, chains by last use
 

@@ -251,6 +251,7 @@ TEST_F(SharedSessionsTest, UnusedSessionsAreGivenBackThenExpire) {
   EXPECT_EQ(one.log->Find(id, "me")->server, "one");
   clock.AdvanceMs(700'000);
   one.table->Sweep();
+  one.table->Flush();
   EXPECT_EQ(one.log->Find(id, "me")->server, "");
   EXPECT_THAT(Texts(one, id), ElementsAre("Hi", "Hello"));
   clock.AdvanceMs(4'000'000);
@@ -258,6 +259,28 @@ TEST_F(SharedSessionsTest, UnusedSessionsAreGivenBackThenExpire) {
   two.table->Flush();
   EXPECT_THAT(Texts(one, id), ElementsAre("conversation_not_found"));
   EXPECT_EQ(two.table->stats().expired, 1U);
+}
+
+TEST_F(SharedSessionsTest, HandsOverWhatIsAtRest) {
+  const std::string idle = NewConversation(one), busy = NewConversation(one);
+  Turn(one, Ask("Hi", idle), "Hello");
+  Begin(one, Ask("Hi", busy));
+  EXPECT_EQ(one.table->Held(), 2);
+  one.table->HandOver(true);
+  one.table->Flush();
+  EXPECT_EQ(one.table->Held(), 1);
+  EXPECT_EQ(two.log->Find(idle, "me")->server, "");
+  one.engine->AnswerLast("Hello");
+  one.table->Flush();
+  one.table->Sweep();
+  one.table->Flush();
+  EXPECT_EQ(one.table->Held(), 0);
+  EXPECT_THAT(Texts(one, busy), ElementsAre("Hi", "Hello"));
+  EXPECT_EQ(one.table->Held(), 0);
+  one.table->HandOver(false);
+  Turn(one, Ask("Again", busy), "Yes");
+  one.table->Sweep();
+  EXPECT_EQ(one.table->Held(), 1);
 }
 
 TEST_F(SharedSessionsTest, AStopGivesEverythingBack) {

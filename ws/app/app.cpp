@@ -28,6 +28,7 @@
 #include "ws/config/model_id.h"
 #include "ws/engines.h"
 #include "ws/fields/ignored_log.h"
+#include "ws/handover.h"
 #include "ws/health.h"
 #include "ws/metrics.h"
 #include "ws/models/loaded_model.h"
@@ -139,6 +140,7 @@ class Serving {
   std::unique_ptr<ModelPool> models_;
   std::unique_ptr<AppEngine> turns_;
   std::unique_ptr<SessionTable> sessions_;
+  std::unique_ptr<Handover> handover_;
   std::unique_ptr<Server> server_;
   TransportCounters metrics_transport_;  // the metrics port's own traffic is not reported
   std::unique_ptr<Server> metrics_server_;
@@ -293,6 +295,8 @@ Status Serving::OpenSessions() {
     exit_code_ = StorageExitCode(opened);
     return opened;
   }
+  handover_ = std::make_unique<Handover>(
+      *sessions_, health_, [this](bool refuse) { turns_->RefuseTurns(refuse); }, [this] { return Trouble(); });
   if (config_.verify) {
     const ProgressReport progress("checking what is stored");
     CheckStored({});
@@ -380,6 +384,7 @@ void Serving::Publish() {
   AddBackupRoute(service->router, backups_.get());
   if (texts_ == nullptr) AddEngineRoutes(service->router, models_->only().engines());
   AddOwnerRoutes(service->router, *sessions_);
+  if (storage_->shared()) AddServerRoutes(service->router, *handover_);
   AddShareRoutes(*service, *sessions_);
   const RetryAfter retry_after_ms = [this](const std::string& principal) {
     // An owner out of tokens waits for them, whatever the queue's length.
@@ -454,6 +459,7 @@ void Serving::Drain() {
   health_.SetNotReady(trouble.empty() ? "stopping" : "stopping: " + trouble);
   checking_.request_stop();
   turns_->RefuseTurns();
+  sessions_->HandOver(true);
   server_->Drain(fmt::format(R"({{"type":"ringside:server.draining","deadline_ms":{}}})", timeout_ms));
   LogInfo("stopping: {} turns may end within {} s", turns_->turns(), config_.shutdown_timeout_s);
   if (storage_->journal() != nullptr) models_->SaveAll(nullptr);  // turns that run meanwhile save their caches again

@@ -31,8 +31,8 @@ class AppEngine final : public TurnEngine {
   void Prefetch(const std::string& owner) override;
   std::optional<CacheSource> Where(const std::string& owner) const override;
 
-  /// Refuses new turns from now on: the server is stopping.
-  void RefuseTurns() { refusing_ = true; }
+  /// Refuses new turns from now on, or accepts them again: the server is stopping, or hands its conversations over.
+  void RefuseTurns(bool refuse = true) { refusing_ = refuse; }
   /// Number of turns whose OnEnd has not returned.
   size_t turns() const;
   /// Waits at most `time`; returns true if no turn is left.
