@@ -124,7 +124,7 @@ ROOMS = [
     (r"utf8proc", ["engine/text/", "clients/"]),
     (r"xxhash", ["engine/", "cache/", "session/", "base/"]),
     (r"rocksdb/", ["cache/", "session/journal/"]),
-    (r"libpq", ["session/postgres/"]),
+    (r"libpq-fe\.h", ["session/postgres/"]),
     (r"nlohmann/", ["base/cli/", "base/json/", "engine/", "session/", "ws/", "clients/"]),
     (r"fmt/", ["base/", "kernels/", "cache/", "engine/", "session/", "ws/", "clients/"]),
     (r"(cuda|cublas|curand|cusparse)", ["kernels/cuda/"]),
@@ -132,7 +132,7 @@ ROOMS = [
     (r"(gtest/|gmock/|benchmark/|cupti)", []),
 ]
 # Rooms that apply to .cpp files only: these headers never spread through ours. Forward declarations may.
-CPP_ONLY = [r"nlohmann/json\.hpp", r"spdlog/", r"yaml-cpp/", r"CLI/", r"pcre2", r"utf8proc", r"xxhash", r"rocksdb/"]
+CPP_ONLY = [r"nlohmann/json\.hpp", r"spdlog/", r"yaml-cpp/", r"CLI/", r"pcre2", r"utf8proc", r"xxhash", r"rocksdb/", r"libpq-fe\.h"]
 # JSON is parsed by one reader, with limits.
 PARSES_JSON = (re.compile(r"\b(?:json|Json|ordered_json|OrderedJson)::(?:sax_parse|parse|accept)\("), "base/json/")
 # RocksDB is used by exactly one file in each of its two folders.

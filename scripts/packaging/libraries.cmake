@@ -7,6 +7,9 @@ find_package(yaml-cpp REQUIRED)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+if(RINGSIDE_POSTGRES)
+  pkg_check_modules(POSTGRES REQUIRED IMPORTED_TARGET libpq)
+endif()
 
 # The shared library, then the archives: names of files, or targets of ours.
 function(ringside_third_party target shared)

@@ -142,8 +142,10 @@ class Serving {
   std::unique_ptr<SessionTable> sessions_;
   std::unique_ptr<Handover> handover_;
   std::unique_ptr<Server> server_;
-  TransportCounters metrics_transport_;  // the metrics port's own traffic is not reported
-  std::unique_ptr<Server> metrics_server_;
+  struct {
+    TransportCounters transport;  // its own traffic is not reported
+    std::unique_ptr<Server> server;
+  } metrics_port_;
   std::atomic<bool> stored_checked_{false};
   std::jthread checking_;  // verifies the store in the background
 };
@@ -161,7 +163,7 @@ Serving::~Serving() {
   }
   sessions_.reset();
   models_.reset();
-  metrics_server_.reset();
+  metrics_port_.server.reset();
   server_.reset();  // after the last push into an outbox
 }
 
@@ -207,8 +209,8 @@ Status Serving::ServeMetrics() {
   options.access = {.host = config_.metrics_host, .allowed_hosts = config_.allowed_hosts};
   options.io_threads = options.worker_threads = 1;
   options.max_connections = kMetricsConnections;
-  ASSIGN_OR_RETURN(metrics_server_, Server::Listen(options, std::move(service), metrics_transport_));
-  LogInfo("metrics: {}/metrics", metrics_server_->url());
+  ASSIGN_OR_RETURN(metrics_port_.server, Server::Listen(options, std::move(service), metrics_port_.transport));
+  LogInfo("metrics: {}/metrics", metrics_port_.server->url());
   return Status::Ok();
 }
 

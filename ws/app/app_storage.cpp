@@ -23,8 +23,8 @@ namespace {
 std::string ServerName(const ServerConfig& config) {
   if (!config.server_name.empty()) return config.server_name;
   char host[HOST_NAME_MAX + 1] = {};
-  if (gethostname(host, sizeof host - 1) != 0) return "ringside:" + std::to_string(config.port);
-  return std::string(host) + ':' + std::to_string(config.port);
+  if (gethostname(host, sizeof host - 1) != 0) return "ringside-" + std::to_string(config.port);
+  return std::string(host) + '-' + std::to_string(config.port);
 }
 
 }  // namespace
@@ -81,7 +81,10 @@ Status Storage::OpenJournal() {
   if (!config_.encryption_key.empty()) log.master_key = SealKey(config_.encryption_key);
   if (!config_.store_url.empty()) {
     log.open_log = [&](const std::vector<RowChange>& initial) {
-      return OpenPostgresLog({.url = config_.store_url, .server = ServerName(config_), .lease_s = config_.lease_s},
+      return OpenPostgresLog({.url = config_.store_url,
+                              .server = ServerName(config_),
+                              .lease_s = static_cast<double>(config_.lease_s),
+                              .stop = stopping_store_.get_token()},
                              log.master_key, initial);
     };
   }
@@ -104,6 +107,7 @@ Result<std::unique_ptr<RocksDbStore>> Storage::OpenDisk() {
 }
 
 Storage::~Storage() {
+  stopping_store_.request_stop();
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;

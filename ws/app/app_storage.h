@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <stop_token>
 #include <string>
 #include <thread>
 
@@ -58,6 +59,7 @@ class Storage {
   void PurgeNowAndThen();
 
   const ServerConfig config_;
+  std::stop_source stopping_store_;  // nothing waits any longer for a database that is away
   std::unique_ptr<Journal> journal_;
   RocksDbStore* disk_ = nullptr;  // owned by tiers_
   std::unique_ptr<TieredStore> tiers_;
