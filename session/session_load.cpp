@@ -68,7 +68,9 @@ Result<std::shared_ptr<Session>> Session::FromRecords(std::shared_ptr<const Sess
       answer->recorded = {i + 1, transcript.chains[i]};
     }
   }
-  if (session->turns_.running() && purpose != Purpose::kView) {
+  if (session->turns_.running() && purpose == Purpose::kView) {
+    session->turns_.Announce();
+  } else if (session->turns_.running()) {
     session->turns_.Cut();
     // Records whether the cut turn's ids could be read, so that a later start derives the same text.
     if (session->journal_.foreign())

@@ -9,10 +9,7 @@ namespace ringside {
 
 Handover::Handover(SessionTable& sessions, Health& health, std::function<void(bool)> refuse_turns,
                    std::function<std::string()> trouble)
-    : sessions_(sessions),
-      health_(health),
-      refuse_turns_(std::move(refuse_turns)),
-      trouble_(std::move(trouble)) {}
+    : sessions_(sessions), health_(health), refuse_turns_(std::move(refuse_turns)), trouble_(std::move(trouble)) {}
 
 void Handover::Begin() {
   if (begun_.exchange(true)) return;
