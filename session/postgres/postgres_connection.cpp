@@ -35,11 +35,9 @@ milliseconds TimeLeft(PostgresDeadline deadline) {
 std::string OneLine(std::string_view message) {
   std::string line;
   for (const char c : message) {
-    if (c != '\n') {
-      line.push_back(c);
-    } else if (!line.empty() && line.back() != ' ') {
-      line += ' ';
-    }
+    const bool space = c == ' ' || c == '\n' || c == '\t';
+    if (!space) line.push_back(c);
+    if (space && !line.empty() && line.back() != ' ') line.push_back(' ');
   }
   while (!line.empty() && line.back() == ' ') line.pop_back();
   return line;

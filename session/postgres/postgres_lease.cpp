@@ -97,20 +97,12 @@ Result<std::unique_ptr<PostgresLease>> PostgresLease::Register(const PostgresTar
 }
 
 Status PostgresLease::TryRegister(PostgresConnection& connection) {
-  const int64_t sent_ns = options_.clock->MonotonicNs();
   PostgresStatement statement = {.sql = kRegister, .columns = {kInt8}};
   statement.params.Text(options_.server).Float8(options_.lease_s);
   ASSIGN_OR_RETURN(const PostgresReply reply, connection.Run(statement, Deadline()));
   if (reply.rows() != 1) return Status::Ok();
   incarnation_ = reply.Int8(0, 0);
-  ends_ns_ = sent_ns + std::llround(options_.lease_s * 0.99e9);
-  PostgresStatement uptime = {.sql = "select uptime_ms from cell", .columns = {kInt8}};
-  ASSIGN_OR_RETURN(const PostgresReply noted, connection.Run(uptime, Deadline()));
-  if (noted.rows() != 1) return Mismatch("the store's database has lost its uptime");
-  std::lock_guard lock(mutex_);
-  noted_uptime_ms_ = noted.Int8(0, 0);
-  noted_ns_ = options_.clock->MonotonicNs();
-  return Status::Ok();
+  return Beat(connection);  // before a claim: the leases of the others may have ended while the database was away
 }
 
 PostgresLease::~PostgresLease() {
@@ -160,11 +152,11 @@ where o.id = $1 and o.incarnation = $2 and o.alive_until < to_timestamp($3))";
 
 void PostgresLease::Run() {
   bool failing = false;
-  for (PostgresDeadline next = std::chrono::steady_clock::now(); !ending_.requested() && !fenced_;) {
+  for (PostgresDeadline next = std::chrono::steady_clock::now() + beat_; !ending_.requested() && !fenced_;) {
     Status status = connection_ == nullptr || !connection_->usable() ? Connect() : Status::Ok();
     if (status.ok() && std::chrono::steady_clock::now() >= next) {
       next = std::chrono::steady_clock::now() + beat_;
-      status = Beat();
+      status = Beat(*connection_);
       if (status.ok() && !fenced_) status = Sweep();
     }
     if (ending_.requested()) return;
@@ -186,12 +178,12 @@ Status PostgresLease::Connect() {
   return connection_->Run({.sql = listen, .prepared = false}, Deadline()).status();
 }
 
-Status PostgresLease::Beat() {
+Status PostgresLease::Beat(PostgresConnection& connection) {
   const int64_t sent_ns = options_.clock->MonotonicNs();
   PostgresStatement renew = {.sql = kRenew, .columns = {kInt8, kInt8}};
   renew.params.Text(server()).Int8(incarnation_).Float8(options_.lease_s).Int8(kMissedBeats * beat_.count());
-  ASSIGN_OR_RETURN(const PostgresReply reply, connection_->Run(renew, Deadline()));
-  if (reply.rows() != 1 || connection_->unreplicated()) return Unavailable("the database could not replicate it");
+  ASSIGN_OR_RETURN(const PostgresReply reply, connection.Run(renew, Deadline()));
+  if (reply.rows() != 1 || connection.unreplicated()) return Unavailable("the database could not replicate it");
   if (reply.Int8(0, 0) != 1) return Fence();
   ends_ns_ = sent_ns + std::llround(options_.lease_s * 0.99e9);  // clocks' rates differ by less than 1 %
   std::lock_guard lock(mutex_);

@@ -54,7 +54,7 @@ class PostgresLease {
   Status TryRegister(PostgresConnection& connection);
   void Run();
   Status Connect();
-  Status Beat();
+  Status Beat(PostgresConnection& connection);
   Status Sweep();
   void Deliver();
   PostgresDeadline Deadline() const { return std::chrono::steady_clock::now() + patience_; }
