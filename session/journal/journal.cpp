@@ -38,6 +38,11 @@ int64_t SteadyMs() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now().time_since_epoch())
       .count();
 }
+RowChange HeadRow(const std::string& session, const JournalPosition& last, uint64_t boot) {
+  std::string key = format::HeadKey(session);
+  std::string value = format::EncodeHead(key, {last, boot});
+  return {RowChange::Kind::kPut, std::move(key), std::move(value)};
+}
 bool In(const JournalCursor& cursor, char region) { return cursor.Valid() && cursor.key().starts_with(region); }
 
 }  // namespace
@@ -251,9 +256,7 @@ void Journal::Impl::Commit(std::vector<Operation> operations) {
     const auto known = sessions_.find(session);
     if (known == sessions_.end() || !known->second.head_changed) continue;
     known->second.head_changed = false;
-    std::string key = format::HeadKey(session);
-    std::string value = format::EncodeHead(key, {known->second.last, boot_});
-    changes.push_back({RowChange::Kind::kPut, std::move(key), std::move(value)});
+    changes.push_back(HeadRow(session, known->second.last, boot_));
   }
   changed_.clear();
   if (shared_ == nullptr && !changes.empty() && UptimeMs() - noted_uptime_ms_ >= kNoteMs)
@@ -304,7 +307,11 @@ Status Journal::Impl::Stage(Operation& operation, std::vector<RowChange>& change
     return Status::Ok();
   }
   if (operation.kind == Operation::Kind::kRelease) {
-    if (sessions_.erase(entry.session) > 0) changes.push_back({RowChange::Kind::kRelease, entry.session});
+    const auto released = sessions_.find(entry.session);
+    if (released == sessions_.end()) return Status::Ok();
+    if (released->second.head_changed) changes.push_back(HeadRow(entry.session, released->second.last, boot_));
+    sessions_.erase(released);
+    changes.push_back({RowChange::Kind::kRelease, entry.session});
     return Status::Ok();
   }
   auto known = sessions_.find(entry.session);
