@@ -39,9 +39,10 @@ class PostgresLog final : public JournalLog, public SharedLog {
 
   Status Claim(const std::string& session) override { return lookups_->Claim(session); }
   Status AskFor(const std::string& session) override { return lookups_->AskFor(session); }
-  std::vector<std::string> TakeAskedFor() { return {}; }
-  const std::string& server() const { return lease_->server(); }
-  void OnAskedFor(std::function<void(const std::string& session)> asked) { lease_->OnAskedFor(std::move(asked)); }
+  const std::string& server() const override { return lease_->server(); }
+  void OnAskedFor(std::function<void(const std::string& session)> asked) override {
+    lease_->OnAskedFor(std::move(asked));
+  }
   Result<std::vector<std::string>> Reserve(const std::vector<std::string>& sessions) override {
     return writer_->Reserve(sessions);
   }

@@ -1,7 +1,6 @@
 #include "tests/session/postgres/postgres_server.h"
 
 #include <fmt/format.h>
-#include <grp.h>
 #include <gtest/gtest.h>
 #include <pwd.h>
 #include <signal.h>
@@ -39,10 +38,9 @@ pid_t StartProgram(const std::vector<std::string>& command, const std::string& o
   std::vector<char*> arguments;
   for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
-  const bool ready =
-      (user == nullptr || (setgroups(0, nullptr) == 0 && setgid(user->pw_gid) == 0 && setuid(user->pw_uid) == 0)) &&
-      freopen(output.c_str(), "a", stdout) != nullptr && dup2(STDOUT_FILENO, STDERR_FILENO) >= 0 &&
-      prctl(PR_SET_PDEATHSIG, SIGQUIT) == 0 && getppid() == parent && chdir("/") == 0;
+  const bool ready = (user == nullptr || (setgid(user->pw_gid) == 0 && setuid(user->pw_uid) == 0)) &&
+                     freopen(output.c_str(), "a", stdout) != nullptr && dup2(STDOUT_FILENO, STDERR_FILENO) >= 0 &&
+                     prctl(PR_SET_PDEATHSIG, SIGQUIT) == 0 && getppid() == parent && chdir("/") == 0;
   if (ready) execv(arguments[0], arguments.data());
   _exit(127);
 }

@@ -67,7 +67,6 @@ TEST_F(PostgresServersTest, AServerIsAskedToRelease) {
   std::mutex mutex;
   std::condition_variable came;
   std::vector<std::string> asked;
-  const auto ask = [&](PostgresServersTest& test) { return test.b_->shared()->AskFor("conv_1"); };
   a_->shared()->OnAskedFor([&](const std::string& session) {
     std::lock_guard lock(mutex);
     asked.push_back(session);
@@ -76,7 +75,7 @@ TEST_F(PostgresServersTest, AServerIsAskedToRelease) {
   std::unique_lock lock(mutex);
   do {
     lock.unlock();  // a request before it listens is lost, and is made again
-    ASSERT_TRUE(ask(*this).ok());
+    ASSERT_TRUE(b_->shared()->AskFor("conv_1").ok());
     lock.lock();
   } while (!came.wait_for(lock, 100ms, [&] { return !asked.empty(); }));
   EXPECT_EQ(asked[0], "conv_1");
@@ -109,7 +108,7 @@ TEST_F(PostgresServersTest, APausedServerIsFenced) {
   EXPECT_THAT(refused.message(), HasSubstr("taken over"));
   EXPECT_TRUE(a_->shared()->Fenced());
   EXPECT_FALSE(a_->shared()->HoldsLease());
-  EXPECT_TRUE(a_->lost());
+  EXPECT_FALSE(a_->healthy());
   EXPECT_EQ(a_->Claim("conv_2").code(), StatusCode::kIo);
   EXPECT_EQ(Write(*a_, Entry("conv_3", {"new"}, true)).code(), StatusCode::kIo);
   a_ = nullptr;  // and does not end its successor's lease
