@@ -41,8 +41,8 @@ class EmbeddingWriter : public AnswerWriter {
 /// Starts to answer. The writer refuses: no text, too many texts, other dimensions than the model's, or a model without
 /// embeddings.
 /// THREAD: a worker.
-HttpResponse AnswerEmbeddings(const ChatService& service, const HttpRequest& asked, EmbeddingRequest request,
-                              std::shared_ptr<const EmbeddingWriter> writer);
+HttpResponse AnswerEmbeddings(const ChatService& service, const SessionTableOptions& options, const HttpRequest& asked,
+                              EmbeddingRequest request, std::shared_ptr<const EmbeddingWriter> writer);
 /// The response's vector, normalized to length 1.
 std::vector<float> UnitVector(const Response& response);
 void WriteVector(JsonWriter& json, const std::vector<float>& vector);
