@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests/system"), str(ROOT / "tests/cluster")]
 import tiny_model  # noqa: E402
 from conversation import Conversation  # noqa: E402
-from postgres_cluster import DATABASE, PostgresCluster  # noqa: E402
+from postgres_cluster import PostgresCluster  # noqa: E402
 from server_process import ServerProcess, server_path  # noqa: E402
 from wire import Http, Socket  # noqa: E402
 
@@ -48,10 +48,7 @@ class Stores:
         self.made += 1
         if kind == "RocksDB":
             return ["--store-path", self.folder / f"store{self.made}"]
-        name = f"{DATABASE}_{self.made}"
-        with self.postgres.primary.connect() as connection:
-            connection.execute(f"create database {name} owner ringside")
-        return ["--store-url", self.postgres.url().replace(f"/{DATABASE}?", f"/{name}?"), "--server-name", "bench"]
+        return ["--store-url", self.postgres.new_database(), "--server-name", "bench"]
 
     @contextlib.contextmanager
     def server(self, flags, *more):

@@ -128,14 +128,16 @@ class Cluster:
         wait_for(self.runtime.exists, "the proxy to start")
 
     def wait_until_ready(self):
-        """Waits until every server accepts turns and the proxy knows it."""
-
         def ready():
             for server in self:
                 assert server.running(), f"{server.name} ended with {server.process.process.poll()}:\n{server.process.tail()}"
-            return all(server.ready() for server in self) and self.servers_up() == set(self.servers)
+            return self.ready()
 
         wait_for(ready, "all servers to be ready")
+
+    def ready(self):
+        """Whether every server accepts turns and the proxy knows it."""
+        return all(server.ready() for server in self) and self.servers_up() == set(self.servers)
 
     def servers_up(self):
         """Names of the servers that the proxy considers up."""

@@ -107,9 +107,9 @@ class Campaign:
         return f"{self.turns()} turns, {dict(self.recorder.counts.most_common())}, exits {self.nemesis.exits}"
 
 
-def flags_of(postgres, durability="turn"):
+def flags_of(database, durability="turn"):
     """Flags of a server that shares the journal in this database."""
-    return lambda name, folder: ["--store-url", postgres.url(), "--server-name", name, "--lease-s", LEASE_S, "--durability", durability, "--slots", 8]
+    return lambda name, folder: ["--store-url", database, "--server-name", name, "--lease-s", LEASE_S, "--durability", durability, "--slots", 8]
 
 
 def campaign(cluster, postgres, faults, **options):
@@ -129,9 +129,9 @@ def report(violations, cluster):
 
 
 @pytest.mark.parametrize("durability, rounds", [("turn", ROUNDS - ROUNDS // 4), ("token", ROUNDS // 4)])
-def test_histories_are_linear_under_faults(machines, postgres, model, tmp_path, durability, rounds):
+def test_histories_are_linear_under_faults(machines, postgres, database, model, tmp_path, durability, rounds):
     print(f"seed {SEED}")
-    with Cluster(tmp_path, machines[2:], model, flags_of(postgres, durability)) as cluster:
+    with Cluster(tmp_path, machines[2:], model, flags_of(database, durability)) as cluster:
         names = Nemesis(cluster, postgres, History(), LEASE_S).faults()
         random.Random(SEED).shuffle(names)
         ran, violations = campaign(cluster, postgres, itertools.islice(itertools.cycle(names), rounds), durability=durability)
@@ -139,6 +139,8 @@ def test_histories_are_linear_under_faults(machines, postgres, model, tmp_path, 
         unexpected = [exit for exit in ran.nemesis.exits if exit[1] not in EXPECTED_EXITS]
         assert not unexpected, f"{unexpected}\n{cluster.logs()}"
         assert ran.turns() >= 10 * rounds, f"void: {ran.summary()}"
+        if "pause_server_beyond_its_lease" in ran.nemesis.log:
+            assert FENCED in dict(ran.nemesis.exits).values(), "a paused server was not fenced although others were asked for its sessions"
 
 
 # defect (base/defect.h): faults that bring it out
@@ -151,8 +153,8 @@ DEFECTS = {
 
 @pytest.mark.skipif(DEFECTIVE is None, reason="needs a server with built-in defects")
 @pytest.mark.parametrize("defect", DEFECTS)
-def test_checker_finds_planted_defects(machines, postgres, model, tmp_path, defect):
-    with Cluster(tmp_path, machines[2:], model, flags_of(postgres), binary=DEFECTIVE, environment={"RINGSIDE_DEFECT": defect}) as cluster:
+def test_checker_finds_planted_defects(machines, postgres, database, model, tmp_path, defect):
+    with Cluster(tmp_path, machines[2:], model, flags_of(database), binary=DEFECTIVE, environment={"RINGSIDE_DEFECT": defect}) as cluster:
         ran, violations = campaign(cluster, postgres, DEFECTS[defect])
         print(report(violations, cluster))
         assert violations, f"nothing noticed: {ran.summary()}"

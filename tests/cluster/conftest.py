@@ -43,6 +43,13 @@ def postgres(machines):
         yield cluster
 
 
+@pytest.fixture
+def database(postgres):
+    """URL of an empty database."""
+    postgres.heal()
+    return postgres.new_database()
+
+
 @pytest.fixture(scope="session")
 def model(tmp_path_factory):
     return tiny_model.make(tmp_path_factory.mktemp("model") / "tiny.gguf")

@@ -106,9 +106,9 @@ async def lose(cluster, durability):
 
 
 @pytest.mark.parametrize("durability", ("turn", "token"))
-def test_conversations_of_a_lost_machine_continue(machines, postgres, model, tmp_path, durability):
+def test_conversations_of_a_lost_machine_continue(machines, database, model, tmp_path, durability):
     def flags(name, _):
-        return ["--store-url", postgres.url(), "--server-name", f"{name}-{durability}", "--lease-s", LEASE_S, "--durability", durability,
+        return ["--store-url", database, "--server-name", name, "--lease-s", LEASE_S, "--durability", durability,
                 "--slots", 8]
 
     with Cluster(tmp_path, machines[2:], model, flags) as cluster:
@@ -117,4 +117,3 @@ def test_conversations_of_a_lost_machine_continue(machines, postgres, model, tmp
         computed = [response["ringside"]["tokens_computed"] for _, response in found]
         print(f"{durability}: {len(found)} conversations continued; first token after the loss, s: median {statistics.median(first):.2f}, "
               f"worst {max(first):.2f} (lease {LEASE_S}); {statistics.median(computed):.0f} tokens computed again")
-        cluster.servers[machines[2].name].folder.mkdir(exist_ok=True)

@@ -11,12 +11,13 @@ import time
 from cluster import FENCED
 from history import Disturbance, Fenced
 from network import cut, restore
+from server_process import PATIENCE_S
 
 HOUR_S = 3600
 
 
 class Nemesis:
-    """`log` lists (round, fault, detail)."""
+    """`log` lists the faults so far, `exits` the servers that ended by themselves, with their statuses."""
 
     def __init__(self, cluster, postgres, history, lease_s, seed=0):
         self.cluster, self.postgres, self.history, self.lease_s = cluster, postgres, history, lease_s
@@ -48,8 +49,9 @@ class Nemesis:
     async def recovered(self):
         """Heals everything and waits until every server is ready and the proxy knows it."""
         await asyncio.to_thread(self.heal)
-        while not await asyncio.to_thread(lambda: self.cluster.servers_up() == set(self.cluster.servers)
-                                          and all(server.ready() for server in self.cluster)):
+        deadline = time.monotonic() + PATIENCE_S
+        while not await asyncio.to_thread(self.cluster.ready):
+            assert time.monotonic() < deadline, f"not every server is ready {PATIENCE_S} s after {self.log[-1:]}:\n{self.cluster.logs()}"
             await asyncio.sleep(0.1)
 
     def heal(self):

@@ -18,7 +18,7 @@ import psycopg
 from network import command
 from server_process import PATIENCE_S, wait_for
 
-USER, DATABASE, PORT = "ringside", "ringside", 5432
+USER, PORT = "ringside", 5432
 DISK_MIB = 160  # capacity of a node's file system; an empty cluster takes about 50
 SETTINGS = {
     "unix_socket_directories": "", "shared_buffers": "32MB", "max_connections": "100", "max_wal_size": "32MB", "min_wal_size": "16MB",
@@ -170,25 +170,30 @@ class PostgresCluster:
         places = [(m.address, PORT, m.launcher) for m in machines] if machines else [("127.0.0.1", port, ()) for port in ports]
         self.a, self.b = (PostgresNode(name, self.folder, *place, in_memory=in_memory) for name, place in zip("ab", places))
         self.machines = dict(zip((self.a, self.b), machines or (None, None)))
-        self.primary, self.standby = self.a, self.b
+        self.primary, self.standby, self.databases = self.a, self.b, 0
 
     def start(self):
-        """Starts both nodes and creates the database and its owner, without tables; returns self."""
+        """Starts both nodes and creates the owner of the databases; returns self."""
         self.primary.initialize()
         self.primary.start()
         self.primary.wait_until_ready()
         with self.primary.connect() as connection:
             connection.execute("set synchronous_commit = local")  # there is no standby yet
             connection.execute(f"create role {USER} login")
-            connection.execute(f"create database {DATABASE} owner {USER}")
         self.rebuild()
         return self
 
-    def url(self, **parameters):
-        """The URL of the database on whichever node is the primary."""
+    def new_database(self):
+        """Creates a database without tables, owned by USER; returns its URL, which reaches the primary after a failover too."""
+        self.databases += 1
+        name = f"{USER}{self.databases}"
+        with self.primary.connect() as connection:
+            connection.execute(f"create database {name} owner {USER}")
+        return self.url(name)
+
+    def url(self, database, user=USER):
         hosts = ",".join(f"{node.address}:{node.port}" for node in (self.a, self.b))
-        more = "".join(f"&{name}={value}" for name, value in parameters.items())
-        return f"postgresql://{USER}@{hosts}/{DATABASE}?target_session_attrs=read-write{more}"
+        return f"postgresql://{user}@{hosts}/{database}?target_session_attrs=read-write"
 
     def fail_over(self):
         """Kills the primary and promotes the standby. Commits wait until rebuild()."""

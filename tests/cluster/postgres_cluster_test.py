@@ -90,7 +90,7 @@ def test_commit_waits_while_the_standby_is_cut_off(postgres, table):
 def test_one_direction_of_a_link_is_cut(postgres, machines, table):
     """The server's packets arrive, the answers do not: a commit happens, and its client receives no outcome."""
     server, database = machines[2], postgres.machines[postgres.primary]
-    url = postgres.url().replace("ringside@", "postgres@").replace("/ringside", "/postgres")
+    url = postgres.url("postgres", "postgres")
     with subprocess.Popen([*server.launcher, sys.executable, "-c", CLIENT, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                           text=True) as client:
         assert client.stdout.readline() == "connected\n"

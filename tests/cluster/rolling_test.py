@@ -21,9 +21,9 @@ UNTIL_TURNS = 20  # of each client before the upgrade continues with the next se
 
 
 @pytest.fixture
-def cluster(machines, postgres, model, tmp_path):
+def cluster(machines, database, model, tmp_path):
     def flags(name, _):
-        return ["--store-url", postgres.url(), "--server-name", name, "--lease-s", LEASE_S, "--shutdown-grace", 2, "--slots", 8]
+        return ["--store-url", database, "--server-name", name, "--lease-s", LEASE_S, "--shutdown-grace", 2, "--slots", 8]
 
     with Cluster(tmp_path, machines[2:], model, flags) as cluster:
         yield cluster
