@@ -133,7 +133,7 @@ def test_histories_are_linear_under_faults(machines, postgres, database, model, 
     print(f"seed {SEED}")
     with Cluster(tmp_path, machines[2:], model, flags_of(database, durability)) as cluster:
         names = Nemesis(cluster, postgres, History(), LEASE_S).faults()
-        random.Random(SEED).shuffle(names)
+        random.Random(f"{SEED} {durability}").shuffle(names)
         ran, violations = campaign(cluster, postgres, itertools.islice(itertools.cycle(names), rounds), durability=durability)
         assert not violations, report(violations, cluster)
         unexpected = [exit for exit in ran.nemesis.exits if exit[1] not in EXPECTED_EXITS]
@@ -143,7 +143,7 @@ def test_histories_are_linear_under_faults(machines, postgres, database, model, 
             assert FENCED in dict(ran.nemesis.exits).values(), "a paused server was not fenced although others were asked for its sessions"
 
 
-# defect (base/defect.h): faults that bring it out
+# defect (base/defect.h): faults that bring it out, until the checker notices
 DEFECTS = {
     "fence_skipped": ["pause_server_beyond_its_lease", "cut_server_from_database"] * 4,
     "lease_by_own_clock": ["clock_is_off"] * 4,
@@ -155,9 +155,11 @@ DEFECTS = {
 @pytest.mark.parametrize("defect", DEFECTS)
 def test_checker_finds_planted_defects(machines, postgres, database, model, tmp_path, defect):
     with Cluster(tmp_path, machines[2:], model, flags_of(database), binary=DEFECTIVE, environment={"RINGSIDE_DEFECT": defect}) as cluster:
-        ran, violations = campaign(cluster, postgres, DEFECTS[defect])
-        print(report(violations, cluster))
-        assert violations, f"nothing noticed: {ran.summary()}"
+        for fault in DEFECTS[defect]:
+            ran, violations = campaign(cluster, postgres, [fault])
+            if violations:
+                return print(report(violations, cluster))
+        pytest.fail(f"nothing noticed: {ran.summary()}")
 
 
 def test_one_server_with_its_own_store(machines, model, tmp_path):
