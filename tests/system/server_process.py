@@ -28,12 +28,13 @@ def server_path():
 class ServerProcess:
     """Started when constructed, but perhaps not ready yet. `log` collects its log over all restarts."""
 
-    def __init__(self, model, *flags, folder=None, binary=None, environment=None, scheme="http", launcher=()):
+    def __init__(self, model, *flags, folder=None, binary=None, environment=None, scheme="http", launcher=(),
+                 host="127.0.0.1"):
         """`model`: None with --models-dir. `binary`: runs instead of the server. `environment`: extra variables. `scheme`: expected in the printed
         address. `launcher`: command prefix."""
         self.log = Path(folder or tempfile.mkdtemp(prefix="ringside-system-")) / "server.log"
         given = ["--model", model] if model else []
-        command = [*launcher, binary or server_path(), *given, "--host", "127.0.0.1", "--port", "0", "--log-level", "warning",
+        command = [*launcher, binary or server_path(), *given, "--host", host, "--port", "0", "--log-level", "warning",
                    "--log-format", "text", "--max-output-tokens-limit", str(1 << 30),  # tests request endless answers
                    *map(str, flags)]
         # Settings inherited from the environment would change the behaviour under test.
@@ -41,7 +42,7 @@ class ServerProcess:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
                                             env=inherited | (environment or {}))
-        self.port, self.scheme = None, scheme
+        self.port, self.scheme, self.host = None, scheme, host
 
     def wait_until_ready(self):
         """Waits for the line that the server prints once it accepts turns; returns self."""
@@ -82,7 +83,7 @@ class ServerProcess:
     def get(self, path):
         """Returns status and body of a blocking GET."""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=PATIENCE_S) as response:
+            with urllib.request.urlopen(f"http://{self.host}:{self.port}{path}", timeout=PATIENCE_S) as response:
                 return response.status, response.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()

@@ -15,14 +15,14 @@ class Http:
     """One connection, one request at a time. Raises one of LOST if the connection breaks; the outcome
     is then unknown."""
 
-    def __init__(self, port):
-        self.port = port
+    def __init__(self, port, host="127.0.0.1"):
+        self.port, self.host = port, host
         self.reader = self.writer = None
 
     async def call(self, method, path, body=None):
         """Returns status and decoded body."""
         if self.writer is None:
-            self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port)
+            self.reader, self.writer = await asyncio.open_connection(self.host, self.port)
         data = b"" if body is None else json.dumps(body).encode()
         head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(data)}\r\n"
         kind = "Content-Type: application/json\r\n" if data else ""
@@ -35,7 +35,7 @@ class Http:
 
     async def stream(self, path):
         """Yields the decoded server-sent events of a GET, to the end of the body."""
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        reader, writer = await asyncio.open_connection(self.host, self.port)
         try:
             writer.write(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n".encode())
             head = await reader.readuntil(b"\r\n\r\n")
@@ -78,8 +78,8 @@ class Socket:
         self.connection = connection
 
     @classmethod
-    async def open(cls, port):
-        return cls(await connect(f"ws://127.0.0.1:{port}/v1/responses", compression=None, ping_interval=None, max_size=None,
+    async def open(cls, port, host="127.0.0.1"):
+        return cls(await connect(f"ws://{host}:{port}/v1/responses", compression=None, ping_interval=None, max_size=None,
                                  max_queue=None, proxy=None, open_timeout=60, close_timeout=10))
 
     async def send(self, event):
