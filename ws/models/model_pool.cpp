@@ -79,8 +79,7 @@ ModelPool::Entry& ModelPool::EntryOf(const std::string& model) {
   return entry;
 }
 
-template <class Use>
-void ModelPool::ForEachModel(const Use& use) const {
+void ModelPool::ForEachModel(const std::function<void(LoadedModel& model)>& use) const {
   const std::lock_guard lock(mutex_);
   for (const auto& [name, entry] : entries_) {
     if (entry.model != nullptr) use(*entry.model);

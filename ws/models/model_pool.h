@@ -99,8 +99,7 @@ class ModelPool final : public TurnEngine {
   void RefuseTooLarge(std::unique_lock<std::mutex>& lock);
   void Fail(std::unique_lock<std::mutex>& lock, const std::string& name, Entry& entry, const Status& why);
   void StartJob(std::function<void()> job);
-  template <class Use>
-  void ForEachModel(const Use& use) const;
+  void ForEachModel(const std::function<void(LoadedModel& model)>& use) const;
 
   // Jobs, one at a time, on a thread of their own, without the lock.
   void Load(const std::string& name, size_t loaded);
