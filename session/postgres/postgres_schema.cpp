@@ -44,7 +44,10 @@ Status Execute(PostgresConnection& connection, std::string_view sql, PostgresDea
 
 /// 0 = no tables.
 Result<int64_t> ReadVersion(PostgresConnection& connection, PostgresDeadline deadline) {
-  const PostgresStatement exists = {.sql = "select to_regclass('ringside_schema') is not null", .columns = {kBool}};
+  // Not by to_regclass, which remembers that there was no table when another server was faster.
+  const PostgresStatement exists = {
+      .sql = "select count(*) > 0 from pg_class where relname = 'ringside_schema' and pg_table_is_visible(oid)",
+      .columns = {kBool}};
   ASSIGN_OR_RETURN(const PostgresReply there, connection.Run(exists, deadline));
   if (there.rows() != 1 || !there.Bool(0, 0)) return 0;
   const PostgresStatement read = {.sql = "select max(version) from ringside_schema", .columns = {kInt8}};

@@ -55,15 +55,14 @@ Result<std::string> SessionTable::State::Shared::OwnerOf(const std::string& key)
 Result<std::shared_ptr<Session>> SessionTable::State::Shared::Get(const std::string& key, const std::string& owner,
                                                                   Use use) {
   if (key.starts_with(TieredStore::kMemoryOnly)) return NoConversation(key);
+  if (use == Use::kChange) {
+    RETURN_IF_ERROR(Claim(key, owner));
+    return table_.Load(key);
+  }
   ASSIGN_OR_RETURN(DiskWait wait, DiskWait::Begin());
   const Result<SessionPlace> place = log_->Find(key, owner);
   if (place.status().code() == StatusCode::kNotFound) return NoConversation(key);
   if (!place.ok()) return place.status();
-  if (use == Use::kChange) {
-    RETURN_IF_ERROR(Claim(key, owner));
-    wait.End();
-    return table_.Load(key);
-  }
   ASSIGN_OR_RETURN(const JournalTranscript transcript, table_.ReadTranscript(key));
   wait.End();
   const auto purpose = place->live ? Session::Purpose::kView : Session::Purpose::kCheck;
@@ -81,6 +80,9 @@ Result<SessionTable::State::Found> SessionTable::State::Shared::FindRunning(cons
 
 Status SessionTable::State::Shared::Claim(const std::string& key, const std::string& owner) {
   ASSIGN_OR_RETURN(const DiskWait wait, DiskWait::Begin());
+  const Status found = log_->Find(key, owner).status();
+  if (found.code() == StatusCode::kNotFound) return NoConversation(key);
+  RETURN_IF_ERROR(found);
   const auto end = std::chrono::steady_clock::now() + kPatience;
   for (milliseconds pause = kShortestPause;; pause = std::min(2 * pause, kLongestPause)) {
     const Status claimed = ClaimNow(key, owner);

@@ -109,6 +109,7 @@ struct SessionTable::State {
    private:
     /// The session if it is in memory, or null.
     std::shared_ptr<Session> Loaded(const std::string& key) const;
+    /// REQUIRES: the session is the owner's.
     Status ClaimNow(const std::string& key, const std::string& owner);
     /// Removes a session from the maps and lets other servers have it, unless it is in use.
     void GiveBack(const std::string& key);

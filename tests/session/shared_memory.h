@@ -176,15 +176,19 @@ class SharedMemoryLog final : public JournalLog, public SharedLog {
     return all;
   }
   Result<std::vector<std::string>> OldChains(const std::string& owner, int64_t keep, int64_t limit) override {
-    std::vector<std::string> chains = Unused([&](const SharedMemory::Session& session) {
+    const auto wanted = [&](const SharedMemory::Session& session) {
       return !session.label.conversation && session.label.owner == owner;
-    });
-    chains.resize(static_cast<size_t>(std::clamp<int64_t>(std::ssize(chains) - keep, 0, limit)));
+    };
+    std::vector<std::string> chains = ByUse(wanted, /*others=*/true);
+    chains.resize(static_cast<size_t>(std::max<int64_t>(std::ssize(chains) - keep, 0)));
+    const std::vector<std::string> free = ByUse(wanted, /*others=*/false);
+    std::erase_if(chains, [&](const std::string& key) { return std::ranges::count(free, key) == 0; });
+    if (std::ssize(chains) > limit) chains.resize(static_cast<size_t>(limit));
     return chains;
   }
   Result<std::vector<std::string>> UnusedSince(double used_s, int64_t limit) override {
     std::vector<std::string> unused =
-        Unused([&](const SharedMemory::Session& session) { return session.label.used_s < used_s; });
+        ByUse([&](const SharedMemory::Session& session) { return session.label.used_s < used_s; }, /*others=*/false);
     if (std::ssize(unused) > limit) unused.resize(static_cast<size_t>(limit));
     return unused;
   }
@@ -256,14 +260,14 @@ class SharedMemoryLog final : public JournalLog, public SharedLog {
     if (const auto head = journal_format::DecodeHead(row, Row(row)))
       totals->stored_bytes += static_cast<int64_t>(head->last.bytes);
   }
-  /// Least recently used first, without those of other live servers.
+  /// Least recently used first; without `others`, not those of other live servers.
   template <class Wanted>
-  std::vector<std::string> Unused(const Wanted& wanted) {
+  std::vector<std::string> ByUse(const Wanted& wanted, bool others) {
     std::lock_guard lock(store_->mutex);
     std::vector<std::pair<double, std::string>> found;
     for (const auto& [key, session] : store_->sessions) {
-      const bool others = !session.server.empty() && session.server != server_ && store_->live[session.server];
-      if (!session.reserved && !others && wanted(session)) found.emplace_back(session.label.used_s, key);
+      const bool elsewhere = !session.server.empty() && session.server != server_ && store_->live[session.server];
+      if (!session.reserved && (others || !elsewhere) && wanted(session)) found.emplace_back(session.label.used_s, key);
     }
     std::sort(found.begin(), found.end());
     std::vector<std::string> keys;

@@ -298,6 +298,7 @@ TEST_F(SharedSessionsTest, WithoutALeaseTextWaitsForTheStore) {
   const std::string id = NewConversation(one);
   Begin(one, Ask("Hi", id));
   one.engine->Start(0);
+  one.table->Flush();
   one.engine->Say(0, "seen ");
   EXPECT_EQ(sink->text(), "seen ");
   one.log->holds_lease = false;

@@ -152,7 +152,7 @@ TEST_F(TurnLimits, LimitsMemoryPerOwner) {
 
 TEST_F(TurnLimits, ReservesRequestMemoryInAdvance) {
   TurnSpec spec = Ask(10);
-  spec.max_output_tokens = 98;
+  spec.max_output_tokens = 96;
   spec.sampling.logprobs = 20;  // about 190 bytes per token: 18 KiB per answer
   int running = 0;
   Status refused;
