@@ -107,6 +107,14 @@ class SharedSessionsTest : public ::testing::Test {
     for (const SessionInfo& info : page->sessions) ids.push_back(info.id);
     return ids;
   }
+  /// The journal's thread may use a session for a moment after Flush: sweeps until the server holds this number.
+  static void SweepUntilHeld(Server& server, int64_t held) {
+    for (int tries = 0; tries < 10'000 && server.table->Held() != held; ++tries) {
+      server.table->Sweep();
+      server.table->Flush();
+    }
+    EXPECT_EQ(server.table->Held(), held);
+  }
   std::string PromptOf(Server& server) { return tokenizer.Decode(server.engine->last().tokens); }
   int64_t claims() {
     std::lock_guard lock(store->mutex);
@@ -250,8 +258,7 @@ TEST_F(SharedSessionsTest, UnusedSessionsAreGivenBackThenExpire) {
   one.table->Sweep();
   EXPECT_EQ(one.log->Find(id, "me")->server, "one");
   clock.AdvanceMs(700'000);
-  one.table->Sweep();
-  one.table->Flush();
+  SweepUntilHeld(one, 0);
   EXPECT_EQ(one.log->Find(id, "me")->server, "");
   EXPECT_THAT(Texts(one, id), ElementsAre("Hi", "Hello"));
   clock.AdvanceMs(4'000'000);
@@ -267,14 +274,11 @@ TEST_F(SharedSessionsTest, HandsOverWhatIsAtRest) {
   Begin(one, Ask("Hi", busy));
   EXPECT_EQ(one.table->Held(), 2);
   one.table->HandOver(true);
-  one.table->Flush();
-  EXPECT_EQ(one.table->Held(), 1);
+  SweepUntilHeld(one, 1);
   EXPECT_EQ(two.log->Find(idle, "me")->server, "");
   one.engine->AnswerLast("Hello");
   one.table->Flush();
-  one.table->Sweep();
-  one.table->Flush();
-  EXPECT_EQ(one.table->Held(), 0);
+  SweepUntilHeld(one, 0);
   EXPECT_THAT(Texts(one, busy), ElementsAre("Hi", "Hello"));
   EXPECT_EQ(one.table->Held(), 0);
   one.table->HandOver(false);
@@ -305,7 +309,7 @@ TEST_F(SharedSessionsTest, WithoutALeaseTextWaitsForTheStore) {
   one.engine->Say(0, "kept ");
   one.table->Flush();
   EXPECT_EQ(sink->text(), "seen kept ") << "the store has it";
-  EXPECT_THAT(Texts(two, id), ElementsAre("Hi")) << "a view has the question only";
+  EXPECT_THAT(Texts(two, id), IsEmpty()) << "the answer is running";
   store->EndLease("one");
   one.engine->Say(0, "never told");
   one.table->Flush();
