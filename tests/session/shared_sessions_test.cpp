@@ -113,6 +113,7 @@ class SharedSessionsTest : public ::testing::Test {
       server.table->Sweep();
       server.table->Flush();
     }
+    server.table->Flush();
     EXPECT_EQ(server.table->Held(), held);
   }
   std::string PromptOf(Server& server) { return tokenizer.Decode(server.engine->last().tokens); }
