@@ -16,7 +16,7 @@ class StubServer:
 
     def __init__(self, name, port=0):
         self.name, self.stopping, self.executed = name, False, []
-        self.second_part = threading.Event()  # lets the SSE answer go on
+        self.second_part = threading.Event()  # lets the SSE answer continue
         self.http = ThreadingHTTPServer(("127.0.0.1", port), handler_of(self))
         self.port = self.http.server_address[1]
         self.thread = threading.Thread(target=self.http.serve_forever, daemon=True)

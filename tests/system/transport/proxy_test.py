@@ -1,6 +1,6 @@
-"""Several servers behind the proxy of docs/operating/several-servers.md: every route finds its conversations again, also after a
-server is added; while a server is down its routes wait for it and new ones go elsewhere; a rolling restart causes no
-client errors.
+"""Servers with separate stores behind the proxy of deploy/proxy/haproxy-separate-stores.cfg: every route finds its
+conversations again, also after a server is added; while a server is down its routes wait for it and new ones go
+elsewhere; a rolling restart causes no client errors.
 
     scripts/python -m pytest tests/system/transport/proxy_test.py
 """
@@ -47,7 +47,7 @@ def free_ports(n):
 def configuration(port, peer_port, servers, runtime=None):
     """The documented configuration with these addresses; `runtime`: path of the proxy's admin socket. Adds servers
     beyond those of the example."""
-    text = (ROOT / "docs/operating/several-servers.md").read_text().split("```haproxy\n")[1].split("```")[0]
+    text = (ROOT / "deploy/proxy/haproxy-separate-stores.cfg").read_text()
     text = text.replace("bind :8080", f"bind 127.0.0.1:{port}").replace("bind 127.0.0.1:10000", f"bind 127.0.0.1:{peer_port}")
     if runtime:
         text = text.replace("global\n", f"global\n  stats socket {runtime} mode 600 level admin\n")
