@@ -93,7 +93,7 @@ def test_ranks_use_the_allowed_ports(overlays):
     group = pods["spec"]["leaderWorkerTemplate"]
     [leader] = group["leaderTemplate"]["spec"]["containers"]
     assert leader["args"][-2:] == ["--tensor-parallel-size", str(group["size"])]
-    used = set(re.findall(r"\$\{?([A-Z_]+)", script)) - {"HOSTNAME", "LWS_LEADER_ADDRESS", "LWS_GROUP_SIZE"}
+    used = set(re.findall(r"\$\{?([A-Z_]+)\b", script)) - {"HOSTNAME", "LWS_LEADER_ADDRESS", "LWS_GROUP_SIZE"}
     assert used <= environment_of(leader).keys()
 
 
@@ -105,8 +105,6 @@ def test_stops_have_enough_time(all_rendered, options, name):
         program, seconds = container["lifecycle"]["preStop"]["exec"]["command"]
         assert program == "sleep" and int(seconds) >= 5
         assert pod["terminationGracePeriodSeconds"] > int(seconds) + stop + 2  # a stop that hangs ends two seconds later
-    script = (KUBERNETES / "overlays/ranks/leader.sh").read_text()
-    assert int(re.search(r"odls_base_sigkill_timeout (\d+)", script)[1]) > stop + 2
 
 
 def test_chart_gives_a_longer_stop_more_time():
