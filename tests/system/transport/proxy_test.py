@@ -221,17 +221,14 @@ def test_requests_for_a_down_server_wait_and_new_ones_are_served(proxied):
 
 
 def test_rolling_restart_causes_no_client_error(proxied):
-    """No errors after one retry, the minimum that SDKs do; and no turn runs twice."""
+    """No errors, although clients repeat nothing; and no turn runs twice."""
     proxy, servers = proxied
     talks = [begin(proxy, servers, headers) for headers in servers.routes()]
     statuses, turns, stop = collections.Counter(), collections.Counter(), threading.Event()
 
     def client(headers, id):
         while not stop.is_set():
-            for _ in range(2):
-                status, answer = ask(proxy.port, headers, id, max_output_tokens=40, ignore_eos=True)
-                if status != 503:
-                    break
+            status, answer = ask(proxy.port, headers, id, max_output_tokens=40, ignore_eos=True)
             statuses[status, "" if status == 200 else str(answer)] += 1
             turns[id] += status == 200
 
