@@ -1,4 +1,4 @@
-"""The script that starts a group of ranks on Kubernetes, with stand-ins for ssh and mpirun: it waits for every worker, and
+"""The script that starts a group of ranks on Kubernetes, with fakes of ssh and mpirun: it waits for every worker, and
 passes SIGTERM to the server only.
 
     scripts/python -m pytest tests/deploy/ranks_test.py
@@ -14,7 +14,7 @@ from server_process import wait_for
 
 SCRIPTS = KUBERNETES / "overlays/ranks"
 # The first call finds no worker. mpirun starts the server as its child.
-STAND_INS = {
+FAKES = {
     "ssh": 'echo "$@" >> calls; [[ $(wc -l < calls) -gt 1 ]]',
     "mpirun": 'echo "$@" > mpirun; trap "echo killed >> end; exit 1" TERM; ringside-server & while kill -0 $! 2>/dev/null; do wait $!; done; exit $CODE',
     "ringside-server": 'trap "echo stopped >> end; exit 0" TERM; touch ready; while [[ ! -e crash ]]; do sleep 0.05; done',
@@ -26,7 +26,7 @@ def leader(tmp_path):
     """Starts the leader's script in a group of three with mpirun's exit code; returns the process."""
     (tmp_path / "secrets").mkdir()
     (tmp_path / "secrets/ssh-publickey").write_text("ssh-ed25519 AAAA group\n")
-    for name, body in STAND_INS.items():
+    for name, body in FAKES.items():
         (tmp_path / name).write_text(f"#!/bin/bash\ncd {tmp_path}\n{body}\n")
         (tmp_path / name).chmod(0o755)
     text = (SCRIPTS / "leader.sh").read_text().replace("/run/secrets/ssh", str(tmp_path / "secrets")).replace("/tmp/known_hosts", str(tmp_path / "known"))
@@ -41,7 +41,7 @@ def leader(tmp_path):
         return started[-1]
 
     yield start
-    (tmp_path / "crash").touch()  # ends stand-ins that are left
+    (tmp_path / "crash").touch()  # ends fakes that are left
     for process in started:
         process.wait(60)
 

@@ -1,4 +1,4 @@
-"""The Slurm script with stand-ins for srun and scontrol: it starts the server again after a failure, and not after an orderly
+"""The Slurm script with fakes of srun and scontrol: it starts the server again after a failure, and not after an orderly
 stop or an error that another start does not cure.
 
     scripts/python -m pytest tests/deploy/slurm_test.py
