@@ -15,8 +15,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 NOT_READ = ("tests/golden/", "build/")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
-FOLDERS = "base kernels cache engine session ws clients tools tests scripts docs".split()
-NAMED = re.compile(rf"`((?:{'|'.join(FOLDERS)})/[\w./-]+?(?:\.(?:h|cpp|cu|cuh|py|js|json|yml|cmake)|/))`")
+FOLDERS = "base kernels cache engine session ws clients tools tests scripts docs deploy".split()
+NAMED = re.compile(rf"`((?:{'|'.join(FOLDERS)})/[\w./-]+?(?:\.(?:h|cpp|cu|cuh|py|js|json|yml|yaml|cfg|conf|sql|sbatch|cmake)|/))`")
 
 
 def without_code(text):

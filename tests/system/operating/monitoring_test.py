@@ -25,7 +25,7 @@ LABELS = {"le", "cause", "source", "tier", "to", "from", "reason", "code", "stat
 
 def promtool(*args, text=None):
     """Runs promtool, which must succeed; returns its output."""
-    tool = subprocess.run([ROOT / "scripts/promtool"], capture_output=True, text=True, check=True).stdout.strip()
+    tool = subprocess.run([ROOT / "scripts/extract", "promtool"], capture_output=True, text=True, check=True).stdout.strip()
     done = subprocess.run([tool, *map(str, args)], input=text, capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
