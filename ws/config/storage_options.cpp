@@ -45,7 +45,7 @@ std::vector<ConfigOption> StorageSettings() {
        Kind::kValue,
        "SECONDS",
        "time without a word from this server after which others of the --store-url take over its conversations [10]",
-       Integer(&C::lease_s, 1, 600)},
+       Integer(&C::lease_s, 1, 3600)},
       {"durability",
        {},
        Kind::kValue,
