@@ -76,6 +76,7 @@ struct Response {
 
   EventCounts before;    // the session's event counts at its start
   bool begun = false;    // announced
+  bool refused = false;  // not recorded: announced as failed, since nothing may acknowledge it
   bool started = false;  // its computation has started
   bool opened = false;   // its message has started; tool calls may come without one
   /// Includes its tool calls. In a continued answer: the new part, preceded by `begun_bytes` of open tool calls, which

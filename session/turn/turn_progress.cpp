@@ -97,6 +97,10 @@ void TurnProgress::Announce() {
 }
 
 void TurnProgress::Fail(const Status& status) {
+  if (!running_->recorder.announced()) {
+    running_->response->refused = true;
+    running_->response->error = status;
+  }
   Announce();
   TurnEnd end;
   end.reason = FinishReason::kError;

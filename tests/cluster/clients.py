@@ -180,7 +180,9 @@ class SocketClient:
             if "ringside" in event:
                 self.count(turn, event)
             if kind == "response.created" and event["response"]["metadata"].get("client_request_id") == str(turn.value):
-                self.response, turn.started = event["response"]["id"], turn.started or time.monotonic()
+                self.response = event["response"]["id"]
+                if event["response"]["status"] != "failed":  # it was stored
+                    turn.started = turn.started or time.monotonic()
             elif kind == "ringside:session.snapshot":
                 turn.received, self.contiguous = event["text"], False
             elif self.response and kind == "response.output_text.delta":

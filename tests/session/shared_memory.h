@@ -59,7 +59,7 @@ class SharedMemoryLog final : public JournalLog, public SharedLog {
   // JournalLog.
   Status Commit(const std::vector<RowChange>& changes) override {
     std::lock_guard lock(store_->mutex);
-    if (!store_->live[server_]) return IoError("fenced");
+    if (!store_->live[server_] || refuses_commits) return IoError("fenced");
     auto rows = store_->rows;
     auto sessions = store_->sessions;
     for (const RowChange& change : changes) RETURN_IF_ERROR(Apply(change, &rows, &sessions));
@@ -193,7 +193,7 @@ class SharedMemoryLog final : public JournalLog, public SharedLog {
     return unused;
   }
 
-  bool holds_lease = true;
+  bool holds_lease = true, refuses_commits = false;
 
  private:
   class Rows final : public JournalRows {

@@ -209,6 +209,26 @@ TEST_F(SharedSessionsTest, AServerThatVanishedLosesNothingAcknowledged) {
   EXPECT_THAT(Texts(two, id), ElementsAre("Hi", "Hello", "Go on", "half an ...", "And?", "Well"));
 }
 
+class FirstEvent final : public RecordingSink {
+ public:
+  void OnEvent(const TurnEvent& event) override {
+    if (event.kind == TurnEvent::Kind::kBegun) announced_as_refused = event.response->refused;
+    RecordingSink::OnEvent(event);
+  }
+  std::optional<bool> announced_as_refused;
+};
+
+TEST_F(SharedSessionsTest, AQuestionThatIsNotStoredIsNotAcknowledged) {
+  const std::string id = NewConversation(one);
+  const auto refused = std::make_shared<FirstEvent>();
+  one.log->refuses_commits = true;
+  const Result<TurnTicket> ticket = one.table->StartTurn(me, Ask("Hi", id), refused);
+  ASSERT_TRUE(ticket.ok());
+  one.table->Flush();
+  EXPECT_EQ(refused->announced_as_refused, true);
+  EXPECT_THAT(refused->lines().back(), HasSubstr("failed"));
+}
+
 TEST_F(SharedSessionsTest, DeletesAnywhere) {
   const std::string id = NewConversation(one), other = NewConversation(one);
   Turn(one, Ask("Hi", id), "Hello");

@@ -39,7 +39,7 @@ void WriteUsage(JsonWriter& json, const Response& response) {
 std::string ResponseMembers(const Response& response, const RealtimeAsked& asked, const std::string& items) {
   JsonWriter json;
   json.BeginObject().Field("object", "realtime.response").Field("id", response.id);
-  json.Field("status", ResponseStatusName(response.status));
+  json.Field("status", ResponseStatusName(response.refused ? ResponseStatus::kFailed : response.status));
   WriteStatusDetails(json, response);
   json.Key("output").BeginArray();
   if (!items.empty()) json.Raw(items);

@@ -114,8 +114,9 @@ std::string EventWriter::Numbered(const Response& response, uint64_t number) con
   const uint64_t begun = response.warm_up ? kResponsesNumbers.warm_up : kResponsesNumbers.answer;
   if (number < begun) {
     // A replay may come after the end: these events show the response at its start.
+    const ResponseStatus status = response.refused ? ResponseStatus::kFailed : ResponseStatus::kInProgress;
     return Event(response, number == 0 ? "response.created" : "response.in_progress", number,
-                 "\"response\":" + ResponseWith(response, ResponseStatus::kInProgress, ""));
+                 "\"response\":" + ResponseWith(response, status, ""));
   }
   const EventCounts counts = response.events();
   uint64_t next = begun + kResponsesNumbers.Of({.compactions = counts.compactions});
