@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "base/defect.h"
-#include "base/hex.h"
 #include "session/journal/journal_format.h"
+#include "session/postgres/postgres_names.h"
 
 namespace ringside {
 namespace {
@@ -57,12 +57,6 @@ Status UnknownChange(std::string_view what) {
 }
 
 }  // namespace
-
-std::string OwnerColumn(const std::optional<SealKey>& master, std::string_view owner) {
-  if (!master) return std::string(owner);
-  const auto name = KeyedName(*master, owner);
-  return HexText({reinterpret_cast<const char*>(name.data()), name.size()});
-}
 
 Result<PostgresBatch> PostgresBatch::Of(const std::vector<RowChange>& changes, const std::optional<SealKey>& master) {
   PostgresBatch batch;

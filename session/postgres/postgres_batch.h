@@ -16,7 +16,7 @@ namespace ringside {
 
 class PostgresBatch {
  public:
-  /// `master` hides the owners' names (OwnerColumn); null = stored as they are.
+  /// `master` hides the owners' names (session/postgres/postgres_names.h); null = stored as they are.
   /// ERRORS: kInvalidArgument: a change that the journal does not make.
   static Result<PostgresBatch> Of(const std::vector<RowChange>& changes, const std::optional<SealKey>& master);
 
@@ -47,8 +47,5 @@ class PostgresBatch {
   std::vector<Record> records_;
   std::vector<std::pair<std::string_view, std::string_view>> settings_;
 };
-
-/// The text by which an owner's sessions are found: the name, or with a master key a pseudonym of it.
-std::string OwnerColumn(const std::optional<SealKey>& master, std::string_view owner);
 
 }  // namespace ringside

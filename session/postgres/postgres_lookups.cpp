@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "session/journal/journal_reader.h"
-#include "session/postgres/postgres_batch.h"
+#include "session/postgres/postgres_names.h"
 
 namespace ringside {
 namespace {
@@ -76,6 +79,7 @@ from (select 1) as one left join {} p on p.key = $3)",
 }
 
 Status PostgresLookups::Claim(const std::string& session) {
+  if (!IsStoredName(session)) return NoSession(session);
   for (int attempt = 0; attempt < kClaimAttempts; ++attempt) {
     ASSIGN_OR_RETURN(const bool claimed, TryClaim(session));
     if (claimed) return Status::Ok();
@@ -85,6 +89,7 @@ Status PostgresLookups::Claim(const std::string& session) {
 }
 
 Status PostgresLookups::AskFor(const std::string& session) {
+  if (!IsStoredName(session)) return Status::Ok();
   PostgresStatement ask = {.sql =
                                "select pg_notify('ringside_' || incarnation, key)::text from session"
                                " where key = $1 and server is not null and head is not null",
@@ -94,6 +99,7 @@ Status PostgresLookups::AskFor(const std::string& session) {
 }
 
 Result<SessionPlace> PostgresLookups::Find(const std::string& session, const std::optional<std::string>& owner) {
+  if (!IsStoredName(session)) return NoSession(session);
   static const std::string kFind =
       "select server, mine, free, late from " + Places() + " p where key = $3 and ($4 is null or owner = $4)";
   PostgresStatement find = ForServer(kFind, {kText, kBool, kBool, kBool}, lease_);
@@ -110,7 +116,9 @@ Result<std::vector<std::string>> PostgresLookups::Existing(const std::string& ow
   PostgresStatement find = {
       .sql = "select key from session where key = any($2::text[]) and owner = $1 and head is not null",
       .columns = {kText}};
-  find.params.Text(OwnerColumn(master_, owner)).Texts(sessions);
+  PostgresParams::Column<std::string_view> names;
+  std::ranges::copy_if(sessions, std::back_inserter(names), IsStoredName);
+  find.params.Text(OwnerColumn(master_, owner)).Texts(names);
   ASSIGN_OR_RETURN(const PostgresReply found, pool_.Run(find));
   return found.Texts(0);
 }
@@ -125,6 +133,7 @@ Result<std::vector<SharedRow>> PostgresLookups::List(const std::string& owner, c
                             .columns = {kText, kBytes, kBytes, kBytes}};
   page.params.Text(name).Int8(limit);
   if (!after.empty()) {
+    if (!IsStoredName(after)) return NoSession(after);
     PostgresStatement place = {.sql =
                                    "select created_at from session"
                                    " where key = $1 and owner = $2 and conversation and head is not null",

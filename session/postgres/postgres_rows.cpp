@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "session/journal/journal_format.h"
+#include "session/postgres/postgres_names.h"
 
 namespace ringside {
 namespace {
@@ -111,13 +112,14 @@ Status PostgresRows::FetchSessions(std::string_view key) {
   const auto parsed = format::ParseSessionKey(key);
   const int64_t length = key.size() > 1 ? static_cast<uint8_t>(key[1]) : 0;
   const std::string_view id = parsed ? parsed->session : key.substr(std::min<size_t>(key.size(), 2));
+  if (!id.empty() && !IsStoredName(id)) return Status::Ok();
   const int64_t limit = parsed && !parsed->rest.empty() && pages_ == 0 ? 1 : kFirstRows;
   PostgresStatement read = {.sql = kSessionsPage, .columns = {kText, kBytes, kBytes, kBytes}};
   read.params.Int8(length).Text(id).Int8(limit).Int8(kPageBytes);
   ASSIGN_OR_RETURN(const PostgresReply reply, Run(std::move(read)));
   for (size_t row = 0; row < reply.rows(); ++row) {
     const std::string session = reply.Text(row, 0);
-    if (session.empty() || session.size() > kMaxJournalSessionBytes) continue;  // not the journal's
+    if (!IsStoredName(session)) continue;  // not the journal's
     rows_.emplace_back(format::HeadKey(session), reply.Text(row, 1));
     if (!reply.IsNull(row, 2)) rows_.emplace_back(format::SummaryKey(session), reply.Text(row, 2));
     if (!reply.IsNull(row, 3)) rows_.emplace_back(format::DataKeyKey(session), reply.Text(row, 3));
@@ -128,6 +130,7 @@ Status PostgresRows::FetchSessions(std::string_view key) {
 }
 
 Status PostgresRows::FetchRecords(std::string_view session, int64_t first) {
+  if (!IsStoredName(session)) return Status::Ok();
   const int64_t limit = pages_ == 0 ? kFirstRows : kMostRows;
   PostgresStatement read = {.sql = kRecordsPage, .columns = {kInt8, kBytes}};
   read.params.Text(session).Int8(first).Int8(limit).Int8(kPageBytes);

@@ -1,10 +1,12 @@
 #include "session/postgres/postgres_writer.h"
 
 #include <algorithm>
+#include <iterator>
 #include <unordered_set>
 
 #include "base/defect.h"
 #include "base/log.h"
+#include "session/postgres/postgres_names.h"
 
 namespace ringside {
 namespace {
@@ -108,10 +110,12 @@ Status PostgresWriter::Commit(const std::vector<RowChange>& changes) {
 
 Result<std::vector<std::string>> PostgresWriter::Reserve(const std::vector<std::string>& sessions) {
   std::lock_guard lock(mutex_);
+  PostgresParams::Column<std::string_view> names;  // others cannot be created
+  std::ranges::copy_if(sessions, std::back_inserter(names), IsStoredName);
   for (;;) {
     RETURN_IF_ERROR(Connect());
     PostgresStatement reserve = {.sql = kReserve, .columns = {kInt8, kText}};
-    reserve.params.Text(lease_.server()).Int8(lease_.incarnation()).Texts(sessions);
+    reserve.params.Text(lease_.server()).Int8(lease_.incarnation()).Texts(names);
     const auto reply = connection_->Run(reserve, std::chrono::steady_clock::now() + kWritePatience);
     const std::string code = connection_->sqlstate();
     if (!reply.ok() && !code.empty() && !MayPass(code)) return IoError("journal: " + reply.status().message());

@@ -101,6 +101,32 @@ TEST_F(PostgresLookupsTest, ListsTenThousandByPages) {
   EXPECT_EQ(b_->shared()->Totals("ada")->conversations, 10'000);
 }
 
+// PostgreSQL refuses such text: look-ups find nothing, and the journal continues.
+TEST_F(PostgresLookupsTest, NamesThatTheDatabaseCannotHoldDoNotExist) {
+  const std::string kNames[] = {"conv_\xff", std::string("conv_\0x", 7), "conv_\xC3\xA4", "conv_\n"};
+  SharedLog& shared = *a_->shared();
+  for (const std::string& name : kNames) {
+    EXPECT_EQ(shared.Find(name, std::nullopt).status().code(), StatusCode::kNotFound);
+    EXPECT_EQ(a_->Claim(name).code(), StatusCode::kNotFound);
+    EXPECT_TRUE(shared.AskFor(name).ok());
+    EXPECT_EQ(a_->Read(name).status().code(), StatusCode::kNotFound);
+    EXPECT_EQ(a_->ChainAt(name, 1).status().code(), StatusCode::kNotFound);
+    EXPECT_EQ(shared.List("ada", name, 10).status().code(), StatusCode::kNotFound);
+    EXPECT_THAT(*shared.Existing("ada", {name}), IsEmpty());
+    EXPECT_EQ(Write(*a_, Entry(name, {"x"}, true)).code(), StatusCode::kInvalidArgument);
+  }
+  EXPECT_TRUE(a_->healthy());
+}
+
+TEST_F(PostgresLookupsTest, OwnersMayHaveAnyName) {
+  const std::string kOwners[] = {"Zo\xC3\xAB", "\xff", std::string("\0", 1), "\\xff", ""};
+  for (size_t i = 0; i < std::size(kOwners); ++i) Conversation(*a_, "conv_" + std::to_string(i), 1, kOwners[i]);
+  for (size_t i = 0; i < std::size(kOwners); ++i) {
+    EXPECT_THAT(Names(kOwners[i], "", 10), ElementsAre("conv_" + std::to_string(i)));
+    EXPECT_EQ(b_->shared()->Totals(kOwners[i])->conversations, 1);
+  }
+}
+
 TEST_F(PostgresLookupsTest, SumsByOwner) {
   Conversation(*a_, "conv_1", 1);
   Chain(*b_, "chain_1", 1);
