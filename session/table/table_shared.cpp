@@ -18,6 +18,12 @@ using std::chrono::milliseconds;
 // A server that has the session at rest gives it back within one sync and one message.
 constexpr milliseconds kPatience{2'000}, kShortestPause{5}, kLongestPause{100};
 
+/// The lease was taken while the store was asked; the process ends.
+Status OrUnavailable(Status status) {
+  if (status.code() != StatusCode::kIo) return status;
+  return Unavailable("This server has lost touch with the store; try again, or another server.");
+}
+
 /// The store will soon say where the session is, or that it was deleted.
 Status Leaving() {
   return {StatusCode::kBusy, "The conversation is being handed over or deleted; try again in a moment.", "conversation",
@@ -56,13 +62,19 @@ Result<std::shared_ptr<Session>> SessionTable::State::Shared::Get(const std::str
                                                                   Use use) {
   if (key.starts_with(TieredStore::kMemoryOnly)) return NoConversation(key);
   if (use == Use::kChange) {
-    RETURN_IF_ERROR(Claim(key, owner));
-    return table_.Load(key);
+    const auto end = std::chrono::steady_clock::now() + kPatience;
+    for (;;) {
+      RETURN_IF_ERROR(Claim(key, owner));
+      auto loaded = table_.Load(key);
+      // Between the two it may have been given back, or deleted: then Claim does not find it.
+      if (loaded.status().code() != StatusCode::kNotFound) return loaded;
+      if (std::chrono::steady_clock::now() > end) return Leaving();
+    }
   }
   ASSIGN_OR_RETURN(DiskWait wait, DiskWait::Begin());
   const Result<SessionPlace> place = log_->Find(key, owner);
   if (place.status().code() == StatusCode::kNotFound) return NoConversation(key);
-  if (!place.ok()) return place.status();
+  if (!place.ok()) return OrUnavailable(place.status());
   ASSIGN_OR_RETURN(const JournalTranscript transcript, table_.ReadTranscript(key));
   wait.End();
   const auto purpose = place->live ? Session::Purpose::kView : Session::Purpose::kCheck;
@@ -82,12 +94,12 @@ Status SessionTable::State::Shared::Claim(const std::string& key, const std::str
   ASSIGN_OR_RETURN(const DiskWait wait, DiskWait::Begin());
   const Status found = log_->Find(key, owner).status();
   if (found.code() == StatusCode::kNotFound) return NoConversation(key);
-  RETURN_IF_ERROR(found);
+  RETURN_IF_ERROR(OrUnavailable(found));
   const auto end = std::chrono::steady_clock::now() + kPatience;
   for (milliseconds pause = kShortestPause;; pause = std::min(2 * pause, kLongestPause)) {
     const Status claimed = ClaimNow(key, owner);
-    if (claimed.code() != StatusCode::kBusy || std::chrono::steady_clock::now() > end) return claimed;
-    RETURN_IF_ERROR(log_->AskFor(key));
+    if (claimed.code() != StatusCode::kBusy || std::chrono::steady_clock::now() > end) return OrUnavailable(claimed);
+    RETURN_IF_ERROR(OrUnavailable(log_->AskFor(key)));
     std::this_thread::sleep_for(pause);
   }
 }

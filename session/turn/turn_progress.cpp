@@ -85,7 +85,13 @@ void TurnProgress::Advance(TurnRecorder::Next next) {
   if (next == TurnRecorder::Next::kAnnounce) Announce();
   if (next != TurnRecorder::Next::kFail) return;
   context_->engine.Cancel(running_->id);
-  Fail(running_->recorder.refused());
+  if (!IsUnknown(running_->recorder.refused())) Fail(running_->recorder.refused());
+}
+
+// Another server may have the session by now, and only the store knows what it has of the turn. No event may claim
+// anything; the process ends, and its clients reconnect.
+bool TurnProgress::IsUnknown(const Status& failed) const {
+  return failed.code() == StatusCode::kIo && context_->journal != nullptr && context_->journal->shared() != nullptr;
 }
 
 void TurnProgress::Announce() {
@@ -176,6 +182,7 @@ void TurnProgress::OnLost(TurnId turn, const Status& status) {
   if (!Runs(turn)) return;
   LogCut(status);
   context_->engine.Cancel(turn);
+  if (IsUnknown(status)) return;
   // A turn that was never recorded was never acknowledged; its end must not acknowledge it.
   running_->recorder.recorded() ? Cut() : Fail(status);
 }

@@ -34,6 +34,7 @@ class TurnProgress {
 
   std::optional<ActiveTurn>& running() { return running_; }
   const std::optional<ActiveTurn>& running() const { return running_; }
+  bool IsUnknown(const Status& failed) const;
   bool Runs(TurnId turn) const { return running_ && running_->id == turn; }
   Listeners& listeners() { return listeners_; }
   const Listeners& listeners() const { return listeners_; }

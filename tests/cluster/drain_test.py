@@ -77,7 +77,7 @@ def test_drained_server_keeps_running_without_conversations(cluster):
 
 
 def test_drain_of_a_server_with_a_store_of_its_own_fails(model, tmp_path):
-    with ServerProcess(model, "--store-path", tmp_path / "store", binary=SERVER) as server:
+    with ServerProcess(model, "--store-path", tmp_path / "store", binary=SERVER).wait_until_ready() as server:
         status, output = command("drain", "--url", f"http://127.0.0.1:{server.port}")
         assert status == 1 and output.startswith("ringside: "), output
 
@@ -98,7 +98,7 @@ def test_conversations_migrate_in_and_out(machines, postgres, database, model, t
         http.close()
         return items
 
-    with ServerProcess(model, "--store-path", folder, *flags, binary=SERVER) as server:
+    with ServerProcess(model, "--store-path", folder, *flags, binary=SERVER).wait_until_ready() as server:
         expected = run(first(server.port))
     assert migrate(folder, database) == (0, "3 conversations and chains copied, 0 were there already, 0 not copied\n")
     assert migrate(folder, database) == (0, "0 conversations and chains copied, 3 were there already, 0 not copied\n")
@@ -114,8 +114,9 @@ def test_conversations_migrate_in_and_out(machines, postgres, database, model, t
         assert {json.dumps(one["metadata"]) for one in page["data"]} == {json.dumps({"number": str(n)}) for n in range(3)}
         http.close()
 
-    with ServerProcess(model, "--store-url", database, "--server-name", "one", *flags, binary=SERVER) as server:
+    with ServerProcess(model, "--store-url", database, "--server-name", "one", *flags, binary=SERVER).wait_until_ready() as server:
         run(second(server.port))
+        server.stop()  # in order: its conversations are free
     assert migrate(database, other) == (0, "3 conversations and chains copied, 0 were there already, 0 not copied\n")
 
     async def third(port):
@@ -125,7 +126,7 @@ def test_conversations_migrate_in_and_out(machines, postgres, database, model, t
             await talk(http, id, "And back.")
         http.close()
 
-    with ServerProcess(model, "--store-path", other, *flags, binary=SERVER) as server:
+    with ServerProcess(model, "--store-path", other, *flags, binary=SERVER).wait_until_ready() as server:
         run(third(server.port))
 
 

@@ -75,7 +75,7 @@ class SharedMemoryLog final : public JournalLog, public SharedLog {
   int64_t FreeBytes() const override { return int64_t{1} << 40; }
   Status Rewrite(const std::vector<std::pair<std::string, std::string>>&) override { return Status::Ok(); }
   Status Backup(const std::string&) const override { return Unavailable("a database is copied by its own means"); }
-  SharedLog* shared() override { return this; }
+  SharedLog* shared() override { return alone ? nullptr : this; }
 
   // SharedLog.
   const std::string& server() const override { return server_; }
@@ -194,6 +194,7 @@ class SharedMemoryLog final : public JournalLog, public SharedLog {
   }
 
   bool holds_lease = true, refuses_commits = false;
+  bool alone = false;  // the store of one server
 
  private:
   class Rows final : public JournalRows {
@@ -220,6 +221,7 @@ class SharedMemoryLog final : public JournalLog, public SharedLog {
     const auto key = journal_format::ParseSessionKey(change.key);
     if (key && change.key[0] == journal_format::kHeads) {
       const std::string name(key->session);
+      if (alone) sessions->try_emplace(name, SharedMemory::Session{.server = server_});
       const auto at = sessions->find(name);
       if (at == sessions->end() || at->second.server != server_) return IoError("another server's session: " + name);
       at->second.reserved = false;

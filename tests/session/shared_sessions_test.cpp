@@ -40,6 +40,7 @@ class SharedSessionsTest : public ::testing::Test {
     log.master_key = master_key;
     log.open_log = [&](const std::vector<RowChange>& initial) -> Result<std::unique_ptr<JournalLog>> {
       auto opened = std::make_unique<SharedMemoryLog>(store, name, clock);
+      opened->alone = alone;
       {
         std::lock_guard lock(store->mutex);
         for (const RowChange& row : initial) store->rows.emplace(row.key, row.value);
@@ -125,6 +126,7 @@ class SharedSessionsTest : public ::testing::Test {
   const Caller me{"me", 7};
   std::shared_ptr<SharedMemory> store = std::make_shared<SharedMemory>();
   std::optional<SealKey> master_key;
+  bool alone = false;
   SessionTableOptions options;
   ManualClock clock;
   ByteTokenizer tokenizer;
@@ -218,7 +220,29 @@ class FirstEvent final : public RecordingSink {
   std::optional<bool> announced_as_refused;
 };
 
+TEST_F(SharedSessionsTest, NothingIsClaimedOfATurnThatOnlyTheStoreKnows) {
+  const std::string id = NewConversation(one);
+  const auto started = std::make_shared<RecordingSink>(), running = std::make_shared<RecordingSink>();
+  ASSERT_TRUE(one.table->StartTurn(me, Ask("Hi", id), running).ok());
+  one.table->Flush();
+  one.engine->Start(0);
+  one.table->Flush();
+  const std::vector<std::string> before = running->lines();
+  store->EndLease("one");
+  ASSERT_TRUE(one.table->StartTurn(me, Ask("Hi"), started).ok());
+  one.engine->Say(0, "text");
+  one.engine->End(0);
+  one.table->Flush();
+  EXPECT_THAT(started->lines(), IsEmpty());
+  EXPECT_EQ(running->lines(), before);
+  EXPECT_THAT(one.engine->cancelled(), SizeIs(2));
+}
+
 TEST_F(SharedSessionsTest, AQuestionThatIsNotStoredIsNotAcknowledged) {
+  alone = true;
+  store = std::make_shared<SharedMemory>();
+  Stop(&one);
+  one = Start("one");
   const std::string id = NewConversation(one);
   const auto refused = std::make_shared<FirstEvent>();
   one.log->refuses_commits = true;
