@@ -35,7 +35,7 @@ Status SessionTable::Open() {
       senseless.emplace_back(head.session);
     }
     State::Known known;
-    *state.context->stored_by_owner->Of(summary.owner) += static_cast<int64_t>(head.last.bytes);
+    *state.context->shared->stored_by_owner.Of(summary.owner) += static_cast<int64_t>(head.last.bytes);
     known.owner = std::move(summary.owner);
     known.used_s = read.ok() && summary.seq == head.last.seq ? summary.used_s : now_s;
     found.push_back({summary.created_at, {std::string(head.session), std::move(known)}});
@@ -246,7 +246,7 @@ Status SessionTable::State::Remove(const std::string& key, const JournalDone& do
   TimelineId timeline = 0;
   if (session == nullptr) {
     if (const auto last = journal->Last(key); last.ok()) {
-      *context->stored_by_owner->Of(owner) -= static_cast<int64_t>(last->bytes);
+      *context->shared->stored_by_owner.Of(owner) -= static_cast<int64_t>(last->bytes);
     }
   } else {
     if (const TurnId turn = session->Running(""); turn != 0) engine.Cancel(turn);
@@ -343,7 +343,7 @@ bool SessionTable::State::IsRecent(const Found& found) const {
 
 Status SessionTable::State::MakeRoom(const std::string& owner, int64_t wanted) {
   const int64_t share = context->options.LimitsOf(owner).bytes;
-  const auto owners_bytes = context->bytes_by_owner->Of(owner);
+  const auto owners_bytes = context->shared->bytes_by_owner.Of(owner);
   const auto beyond = [wanted](const std::atomic<int64_t>& bytes, int64_t most) { return bytes + wanted > most; };
   const auto rest = [wanted](int64_t most) { return std::max<int64_t>(most / 5 * 4 - wanted, 0); };
   if (share > 0 && beyond(*owners_bytes, share)) EvictHistories(*owners_bytes, rest(share), owner);
@@ -357,21 +357,21 @@ Status SessionTable::State::MakeRoom(const std::string& owner, int64_t wanted) {
   }
   RETURN_IF_ERROR(CheckDisk(owner));
   const int64_t budget = context->options.transcript_bytes;
-  if (beyond(*context->bytes, budget)) EvictHistories(*context->bytes, rest(budget), std::nullopt);
-  if (beyond(*context->bytes, budget) && journal != nullptr) Unload(*context->bytes, rest(budget));
+  if (beyond(context->shared->bytes, budget)) EvictHistories(context->shared->bytes, rest(budget), std::nullopt);
+  if (beyond(context->shared->bytes, budget) && journal != nullptr) Unload(context->shared->bytes, rest(budget));
   ForgetOldestResponses(std::max<int64_t>(budget - wanted, 0));
-  return beyond(*context->bytes, budget) ? Overloaded("The server's memory limit for conversations is reached.")
-                                         : Status::Ok();
+  return beyond(context->shared->bytes, budget) ? Overloaded("The server's memory limit for conversations is reached.")
+                                                : Status::Ok();
 }
 
 Result<HeldBytes> SessionTable::State::Hold(const std::string& owner, int64_t bytes) {
   RETURN_IF_ERROR(MakeRoom(owner, bytes));
-  return HeldBytes(context->bytes_by_owner->Of(owner), context->bytes, bytes);
+  return HeldBytes(context->shared->bytes_by_owner.Of(owner), {context->shared, &context->shared->bytes}, bytes);
 }
 
 Status SessionTable::State::CheckDisk(const std::string& owner) const {
   const int64_t most_stored = context->options.LimitsOf(owner).stored_bytes;
-  if (const int64_t stored = *context->stored_by_owner->Of(owner); most_stored > 0 && stored > most_stored) {
+  if (const int64_t stored = *context->shared->stored_by_owner.Of(owner); most_stored > 0 && stored > most_stored) {
     return Status(StatusCode::kOverloaded,
                   fmt::format("Your conversations hold {} MiB of the disk; they may hold {} "
                               "(--max-stored-mb-per-owner). Deleting some makes room.",
@@ -416,7 +416,7 @@ void SessionTable::State::Unload(const std::atomic<int64_t>& bytes, int64_t budg
 
 void SessionTable::State::ForgetOldestResponses(int64_t budget_bytes) {
   while (true) {
-    const bool full = *context->bytes > budget_bytes;
+    const bool full = context->shared->bytes > budget_bytes;
     std::string id;
     std::shared_ptr<Session> session;
     {
@@ -455,7 +455,8 @@ void SessionTable::State::TrimChains(const std::string& owner) {
 }
 
 void SessionTable::State::CloseRetired() {
-  for (const auto [timeline, keep] : context->retired->Take()) keep ? engine.Park(timeline) : engine.Close(timeline);
+  for (const auto [timeline, keep] : context->shared->retired.Take())
+    keep ? engine.Park(timeline) : engine.Close(timeline);
 }
 
 void SessionTable::State::DeleteExpired() {
@@ -487,8 +488,8 @@ void SessionTable::Sweep() {
   state_->EvictIdleHistories();
   state_->EndLateTurns();
   const int64_t budget = state_->context->options.transcript_bytes;
-  if (state_->journal != nullptr && *state_->context->bytes > budget / 10 * 9) {
-    state_->Unload(*state_->context->bytes, budget / 5 * 4);
+  if (state_->journal != nullptr && state_->context->shared->bytes > budget / 10 * 9) {
+    state_->Unload(state_->context->shared->bytes, budget / 5 * 4);
   }
 }
 
@@ -519,7 +520,7 @@ bool SessionTable::Flush(std::optional<std::chrono::milliseconds> most) {
 
 int64_t SessionTable::State::TokensWaitMs(const std::string& owner, const OwnerLimits& limits) const {
   if (limits.tokens_per_minute <= 0) return 0;
-  return context->tokens_by_owner->Of(owner)->WaitMs(limits.tokens_per_minute, context->clock.MonotonicNs());
+  return context->shared->tokens_by_owner.Of(owner)->WaitMs(limits.tokens_per_minute, context->clock.MonotonicNs());
 }
 
 int64_t SessionTable::TokensWaitMs(const Caller& caller) const {
@@ -530,7 +531,7 @@ TokenShare SessionTable::TokensOf(const Caller& caller) const {
   const int64_t limit = options().LimitsOf(caller.principal).tokens_per_minute;
   if (limit <= 0) return {};
   const SessionContext& context = *state_->context;
-  return context.tokens_by_owner->Of(caller.principal)->Share(limit, context.clock.MonotonicNs());
+  return context.shared->tokens_by_owner.Of(caller.principal)->Share(limit, context.clock.MonotonicNs());
 }
 
 Result<std::shared_ptr<void>> SessionTable::State::TakePermit(const std::string& owner) {
