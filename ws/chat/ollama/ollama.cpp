@@ -176,9 +176,7 @@ const FieldTable<OllamaRequest>& TableOf(OllamaFace face) {
   return face == OllamaFace::kChat ? chat : generate;
 }
 
-Result<OllamaRequest> ReadOllamaRequest(const HttpRequest& request, OllamaFace face,
-                                        const SessionTableOptions& options) {
-  ASSIGN_OR_RETURN(const JsonValue body, ReadBody(request));
+Result<OllamaRequest> ReadOllamaRequest(const JsonValue& body, OllamaFace face, const SessionTableOptions& options) {
   OllamaRequest out;
   out.ignored = IgnoredFields(options.strict_requests);
   out.turn = StatelessTurn(options);
@@ -333,10 +331,10 @@ Status PrepareContinuation(const SessionTable& table, const SessionTableOptions&
 }
 
 HttpResponse Answer(const ChatService& service, OllamaFace face, const HttpRequest& request) {
-  const auto model = OptionsOf(service.table, request);
-  if (!model.ok()) return OllamaRefusal(model.status());
-  const SessionTableOptions& options = **model;
-  Result<OllamaRequest> read = ReadOllamaRequest(request, face, options);
+  const auto body = ReadAskedBody(service.table, request);
+  if (!body.ok()) return OllamaRefusal(body.status());
+  const SessionTableOptions& options = *body->options;
+  Result<OllamaRequest> read = ReadOllamaRequest(body->json, face, options);
   if (!read.ok()) return OllamaRefusal(read.status());
   if (const Status begun = PrepareContinuation(service.table, options, &*read); !begun.ok())
     return OllamaRefusal(begun);
@@ -413,8 +411,7 @@ const FieldTable<ModelQuestion>& QuestionTable(bool pulls) {
   return pulls ? pull : show;
 }
 
-Result<ModelQuestion> ReadQuestion(const HttpRequest& request, bool pulls, const SessionTableOptions& options) {
-  ASSIGN_OR_RETURN(const JsonValue body, ReadBody(request));
+Result<ModelQuestion> ReadQuestion(const JsonValue& body, bool pulls, const SessionTableOptions& options) {
   ModelQuestion out{.ignored = IgnoredFields(options.strict_requests)};
   RETURN_IF_ERROR(QuestionTable(pulls).Read(body, {options, &out.ignored}, &out));
   return out;
@@ -422,7 +419,9 @@ Result<ModelQuestion> ReadQuestion(const HttpRequest& request, bool pulls, const
 
 /// Clients pull a model before they use it: the served one is always present.
 HttpResponse PullModel(const SessionTableOptions& options, const HttpRequest& request) {
-  const Result<ModelQuestion> asked = ReadQuestion(request, /*pulls=*/true, options);
+  const Result<JsonValue> body = ReadBody(request);
+  if (!body.ok()) return OllamaRefusal(body.status());
+  const Result<ModelQuestion> asked = ReadQuestion(*body, /*pulls=*/true, options);
   if (!asked.ok()) return OllamaRefusal(asked.status());
   JsonWriter json;
   json.BeginObject().Field("status", "success");
@@ -433,8 +432,11 @@ HttpResponse PullModel(const SessionTableOptions& options, const HttpRequest& re
   return Reported(std::move(response), options, request, asked->ignored.names());
 }
 
-HttpResponse ShowModel(const SessionTableOptions& options, const ServerFacts& facts, const HttpRequest& request) {
-  const Result<ModelQuestion> asked = ReadQuestion(request, /*pulls=*/false, options);
+HttpResponse ShowModel(const ChatService& service, const ServerFacts& facts, const HttpRequest& request) {
+  const auto body = ReadAskedBody(service.table, request);
+  if (!body.ok()) return OllamaRefusal(body.status());
+  const SessionTableOptions& options = *body->options;
+  const Result<ModelQuestion> asked = ReadQuestion(body->json, /*pulls=*/false, options);
   if (!asked.ok()) return OllamaRefusal(asked.status());
   JsonWriter json;
   json.BeginObject().Field("modelfile", "").Field("parameters", "").Field("template", "");
@@ -484,10 +486,8 @@ void AddOllamaRoutes(Router& router, const ChatService& service, const ServerFac
              [service, facts](const HttpRequest&, const Ids&) { return ListModels(service, facts, /*loaded=*/true); });
   router.Add("POST", "/api/pull",
              [service](const HttpRequest& r, const Ids&) { return PullModel(service.table.options(), r); });
-  router.Add("POST", "/api/show", [service, facts](const HttpRequest& r, const Ids&) {
-    const auto model = OptionsOf(service.table, r);
-    return model.ok() ? ShowModel(**model, facts, r) : OllamaRefusal(model.status());
-  });
+  router.Add("POST", "/api/show",
+             [service, facts](const HttpRequest& r, const Ids&) { return ShowModel(service, facts, r); });
   router.Add("GET", "/api/version", [facts](const HttpRequest&, const Ids&) {
     JsonWriter json;
     json.BeginObject().Field("version", kOllamaVersion).Key("ringside").BeginObject();
