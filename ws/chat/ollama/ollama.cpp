@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "ws/chat/message_fields.h"
+#include "ws/chat/model_changes.h"
 #include "ws/chat/ollama/ollama_embed.h"
 #include "ws/chat/ollama/ollama_errors.h"
 #include "ws/chat/prompts.h"
@@ -127,9 +128,11 @@ Status ReadOllamaFormat(const JsonValue& value, const std::string& param, const 
   return Status::Ok();
 }
 
-/// The model always stays in memory.
+/// 0 without a prompt unloads the model. Other times have no effect: memory decides.
 Status ReadKeepAlive(const JsonValue& value, const std::string&, const FieldContext&, OllamaRequest* request) {
-  request->unloads = value.is_number() && value.number() == 0;
+  constexpr std::string_view kNone[] = {"0", "0s", "0m", "0h"};
+  request->unloads =
+      value.is_number() ? value.number() == 0 : value.is_string() && std::ranges::count(kNone, value.string()) > 0;
   return Status::Ok();
 }
 
@@ -338,13 +341,23 @@ HttpResponse Answer(const ChatService& service, OllamaFace face, const HttpReque
   if (!read.ok()) return OllamaRefusal(read.status());
   if (const Status begun = PrepareContinuation(service.table, options, &*read); !begun.ok())
     return OllamaRefusal(begun);
+  const bool asks = !read->turn.input.empty() || read->turn.raw;
+  // A load or an unload delays the turns of others.
+  const bool changes = !asks && service.change_model && request.scopes.Has(Scopes::Admin());
+  if (!asks && read->unloads && service.change_model && !changes) {
+    const Status noted = read->ignored.Hint("keep_alive", "an unload with a key without scope admin");
+    if (!noted.ok()) return OllamaRefusal(noted);
+  }
   const std::vector<std::string>& ignored = read->ignored.names();
   auto format = std::make_shared<OllamaFormat>(*options.tokenizer, face, ModelNameOf(read->turn.adapter, options),
                                                read->logprobs, !read->reasoning.hidden, ignored);
-  if (read->turn.input.empty() && !read->turn.raw) {
-    HttpResponse answer;
-    answer.body = format->Empty(read->unloads ? "unload" : "load");
-    return Reported(std::move(answer), options, request, ignored);
+  if (!asks) {
+    const auto answer_of = [format, unloads = read->unloads](const Status& status) {
+      return status.ok() ? JsonResponse(format->Empty(unloads ? "unload" : "load")) : OllamaRefusal(status);
+    };
+    const ModelChange change = read->unloads ? ModelChange::kUnload : ModelChange::kLoad;
+    return Reported(changes ? AnswerModelChange(service, change, options.model_name, answer_of) : answer_of({}),
+                    options, request, ignored);
   }
   HttpResponse answer = AnswerStateless(service, request,
                                         {.prompts = {std::move(read->turn)},
