@@ -8,8 +8,8 @@
 #include "base/json/json_tree.h"
 #include "clients/models/model_list.h"
 #include "clients/terminal/sanitiser.h"
-#include "clients/wire/http_client.h"
 #include "clients/wire/json_fields.h"
+#include "clients/wire/transport/http_client.h"
 
 namespace ringside::client {
 namespace {

@@ -1,11 +1,11 @@
-#include "clients/wire/http_client.h"
+#include "clients/wire/transport/http_client.h"
 
 #include <boost/beast/http/parser.hpp>
 #include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "base/json/json_tree.h"
-#include "clients/wire/http_exchange.h"
+#include "clients/wire/transport/http_exchange.h"
 
 namespace ringside::client {
 namespace {
