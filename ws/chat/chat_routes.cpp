@@ -1,6 +1,6 @@
 #include "ws/chat/chat_routes.h"
 
-#include "ws/chat/anthropic_messages.h"
+#include "ws/chat/anthropic/anthropic_messages.h"
 #include "ws/chat/chat_completions.h"
 #include "ws/chat/embeddings.h"
 #include "ws/chat/model_changes.h"

@@ -1,4 +1,4 @@
-#include "ws/chat/anthropic_messages.h"
+#include "ws/chat/anthropic/anthropic_messages.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 
 #include "base/context_overflow.h"
 #include "session/ids.h"
-#include "ws/chat/anthropic_content.h"
+#include "ws/chat/anthropic/anthropic_content.h"
 #include "ws/chat/message_fields.h"
 #include "ws/chat/prompts.h"
 #include "ws/content/asked_model.h"
