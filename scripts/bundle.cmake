@@ -25,7 +25,7 @@ foreach(library ${libraries})
   file(COPY ${library} DESTINATION ${TO}/lib FOLLOW_SYMLINK_CHAIN)
 endforeach()
 foreach(path scripts/gpu_suite tests/golden tests/system/tiny_model.py tools/bench/make_random_model.py
-        tools/bench/torch_step_bench.py tools/bench/torch_ranks_bench.py tools/bench/measure_ranks.py)
+        tools/bench/gpu/torch_step_bench.py tools/bench/gpu/torch_ranks_bench.py tools/bench/gpu/measure_ranks.py)
   get_filename_component(folder ${path} DIRECTORY)
   file(COPY ${SOURCE}/${path} DESTINATION ${TO}/${folder})
 endforeach()

@@ -74,33 +74,33 @@ Session::Session(std::shared_ptr<const SessionContext> context, std::string key,
                     .metadata = std::move(metadata),
                     .adapter = window.adapter,
                     .model = window.model,
-                    .epoch = context_->epoch,
-                    .first_epoch = context_->epoch},
+                    .epoch = context_->shared->epoch,
+                    .first_epoch = context_->shared->epoch},
       journal_(context_, key_, owner_),
       turns_(context_, key_, owner_, &conversation_, &journal_,
              {.finished =
                   [this] {
                     CountBytes();
-                    if (found_by_history_) context_->histories->Add(weak_from_this());
+                    if (found_by_history_) context_->shared->histories.Add(weak_from_this());
                   },
               .changed = [this] { ChangedLocked(); }}),
-      owners_bytes_(context_->bytes_by_owner->Of(owner_)) {
+      owners_bytes_(context_->shared->bytes_by_owner.Of(owner_)) {
   conversation_.updated_at = conversation_.created_at;
   journal_.SetModel(conversation_.model);
   CountBytes();
 }
 
 Session::~Session() {
-  *context_->bytes -= bytes_;
+  context_->shared->bytes -= bytes_;
   *owners_bytes_ -= bytes_;
-  if (engine_timeline_ != 0) context_->retired->Add({engine_timeline_, journal_.durable()});
+  if (engine_timeline_ != 0) context_->shared->retired.Add({engine_timeline_, journal_.durable()});
 }
 
 void Session::CountBytes() {
   int64_t bytes =
       static_cast<int64_t>(sizeof(Session)) + conversation_.timeline.bytes() + conversation_.responses.bytes();
   for (const auto& [key, value] : conversation_.metadata) bytes += static_cast<int64_t>(key.size() + value.size());
-  *context_->bytes += bytes - bytes_;
+  context_->shared->bytes += bytes - bytes_;
   *owners_bytes_ += bytes - bytes_;
   bytes_ = bytes;
 }
@@ -209,7 +209,7 @@ void Session::Changed() {
 }
 
 void Session::ChangedLocked() {
-  if (journal_.SetChanged()) context_->changed->Add(weak_from_this());
+  if (journal_.SetChanged()) context_->shared->changed.Add(weak_from_this());
 }
 
 void Session::WriteSummary() {

@@ -9,7 +9,7 @@ namespace ringside {
 SessionJournal::SessionJournal(BoundContext context, std::string key, const std::string& owner)
     : context_(std::move(context)),
       key_(std::move(key)),
-      owners_stored_(context_->stored_by_owner->Of(owner)),
+      owners_stored_(context_->shared->stored_by_owner.Of(owner)),
       codec_(context_->codec_name) {}
 
 void SessionJournal::Load(const JournalPosition& last, std::string codec) {

@@ -11,7 +11,7 @@ Result<std::shared_ptr<Session>> Session::Load(std::shared_ptr<const SessionCont
   ASSIGN_OR_RETURN(const auto session, FromRecords(std::move(context), key, transcript, purpose, &news));
   if (purpose != Purpose::kServe) return session;
   for (const JournalRecord& record : news) {
-    if (record.type == static_cast<uint8_t>(RecordType::kInterrupted)) ++*session->context_->interrupted;
+    if (record.type == static_cast<uint8_t>(RecordType::kInterrupted)) ++session->context_->shared->interrupted;
   }
   if (session->journal_.foreign()) {
     LogWarning("session {}: its token ids are of another tokenizer or template; its text is tokenized again", key);

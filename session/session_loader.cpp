@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "session/chat/templates/reasoning_settings.h"
+#include "session/session.h"
 
 namespace ringside {
 

@@ -60,7 +60,7 @@ Result<Session::Prepared> Session::Begin(const TurnSpec& spec, const Caller& cal
   Prepared prepared{std::move(begun->request), {}};
   TurnRequest& request = prepared.request;
   if (engine_timeline_ == 0 || !(request.window == engine_window_)) {
-    if (engine_timeline_ != 0) context_->retired->Add({engine_timeline_, false});
+    if (engine_timeline_ != 0) context_->shared->retired.Add({engine_timeline_, false});
     engine_timeline_ = NextEngineId();
     engine_window_ = request.window;
   }

@@ -24,7 +24,7 @@ constexpr ModelFigure kModelGauges[] = {
 constexpr ModelFigure kModelCounters[] = {
     {"ringside_model_loads_total", "Loads of the model",
      [](const ModelStatus& now) { return static_cast<double>(now.loads); }},
-    {"ringside_model_unloads_total", "Times that the model made room for another",
+    {"ringside_model_unloads_total", "Unloads of the model",
      [](const ModelStatus& now) { return static_cast<double>(now.unloads); }},
     {"ringside_model_load_failures_total", "Loads of the model that failed",
      [](const ModelStatus& now) { return static_cast<double>(now.load_failures); }},

@@ -15,8 +15,8 @@
 #include <utility>
 
 #include "clients/bench/sse_reader.h"
-#include "clients/wire/io_runtime_impl.h"
-#include "clients/wire/wire_stream.h"
+#include "clients/wire/transport/io_runtime_impl.h"
+#include "clients/wire/transport/wire_stream.h"
 
 namespace ringside::client {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "clients/wire/io_runtime.h"
-#include "clients/wire/server_url.h"
+#include "clients/wire/transport/io_runtime.h"
+#include "clients/wire/transport/server_url.h"
 
 namespace ringside::client {
 

@@ -6,7 +6,7 @@
 
 #include "clients/bench/http_stream.h"
 #include "clients/wire/session_link.h"
-#include "clients/wire/socket.h"
+#include "clients/wire/transport/socket.h"
 
 namespace ringside::client {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "clients/bench/protocol.h"
-#include "clients/wire/io_runtime.h"
 #include "clients/wire/server_access.h"
+#include "clients/wire/transport/io_runtime.h"
 
 namespace ringside::client {
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <thread>
 
-#include "clients/wire/http_client.h"
 #include "clients/wire/server_access.h"
+#include "clients/wire/transport/http_client.h"
 
 namespace ringside::client {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "clients/wire/server_url.h"
+#include "clients/wire/transport/server_url.h"
 
 namespace ringside::client {
 

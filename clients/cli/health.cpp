@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include "clients/wire/http_client.h"
+#include "clients/wire/transport/http_client.h"
 
 namespace ringside::client {
 

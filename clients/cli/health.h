@@ -2,7 +2,7 @@
 #pragma once
 
 #include "clients/wire/outcome.h"
-#include "clients/wire/server_url.h"
+#include "clients/wire/transport/server_url.h"
 
 namespace ringside::client {
 

@@ -15,6 +15,7 @@
 #include "clients/cli/options.h"
 #include "clients/cli/own_server.h"
 #include "clients/cli/owners.h"
+#include "clients/cli/served_models.h"
 #include "clients/cli/sessions.h"
 #include "clients/eval/eval.h"
 #include "clients/models/model_list.h"
@@ -102,7 +103,11 @@ int Main(int argc, char** argv) {
     case Options::Verb::kEval:
       return Eval(options);
     case Options::Verb::kModels:
-      return ListModels(options.models_json);
+      return options.served_models ? ListServedModels(options.server, options.models_json)
+                                   : ListModels(options.models_json);
+    case Options::Verb::kLoad:
+    case Options::Verb::kUnload:
+      return ChangeServedModel(options.server, options.changed_model, options.verb == Options::Verb::kLoad);
     case Options::Verb::kPull:
       return PullModel(options.pull);
   }

@@ -80,10 +80,27 @@ CLI::App* AddModels(CLI::App& app, Options& options) {
   CLI::App* models = app.add_subcommand(
       "models", "List the models on this machine: those that load, their memory, and the tokens per second to expect");
   models->add_flag("--json", options.models_json, "Print everything, as JSON");
+  CLI::Option* served = models->add_flag("--server", options.served_models,
+                                         "List the models of a running server instead, with their states and memory");
+  AddServerOptions(*models, options.server);
+  for (const char* name : {"--url", "--api-key", "--cacert", "--insecure"}) models->get_option(name)->needs(served);
   models->footer(
       "Searches the folders of ringside pull, Hugging Face, LM Studio and Ollama. Reads headers only, and measures the "
       "memory bandwidth for a third of a second.");
   return models;
+}
+
+/// `ringside load` and `ringside unload`.
+void AddModelChanges(CLI::App& app, Options& options) {
+  for (const auto& [name, help] :
+       {std::pair("load", "Load a model of the server's --models-dir now (needs a key with scope admin)"),
+        std::pair("unload", "Free its memory; conversations stay (needs a key with scope admin)")}) {
+    CLI::App* verb = app.add_subcommand(name, help);
+    AddServerOptions(*verb, options.server);
+    verb->add_option("model", options.changed_model, "A model of ringside models --server")
+        ->type_name("NAME")
+        ->required();
+  }
 }
 
 CLI::App* AddPull(CLI::App& app, Options& options) {
@@ -318,6 +335,7 @@ Options ParseOptions(int argc, const char* const* argv) {
   CLI::App* run = AddRun(app, options, raw);
   CLI::App* models = AddModels(app, options);
   CLI::App* pull = AddPull(app, options);
+  AddModelChanges(app, options);
   CLI::App* health =
       app.add_subcommand("health", "Check whether the server is ready: exits with 0 if it is, with 1 if not");
   AddServerOptions(*health, options.server);
@@ -345,6 +363,8 @@ Options ParseOptions(int argc, const char* const* argv) {
   if (run->parsed()) options.verb = Options::Verb::kRun;
   if (models->parsed()) options.verb = Options::Verb::kModels;
   if (pull->parsed()) options.verb = Options::Verb::kPull;
+  if (app.got_subcommand("load")) options.verb = Options::Verb::kLoad;
+  if (app.got_subcommand("unload")) options.verb = Options::Verb::kUnload;
   if (sessions->parsed()) {
     options.verb = Options::Verb::kSessions;
     options.sessions.verb = SessionsVerb(*sessions);

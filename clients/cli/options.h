@@ -37,7 +37,22 @@ struct DrainOptions {
 };
 
 struct Options {
-  enum class Verb { kNone, kChat, kRun, kSessions, kEngines, kOwners, kBackup, kDrain, kHealth, kEval, kModels, kPull };
+  enum class Verb {
+    kNone,
+    kChat,
+    kRun,
+    kSessions,
+    kEngines,
+    kOwners,
+    kBackup,
+    kDrain,
+    kHealth,
+    kEval,
+    kModels,
+    kPull,
+    kLoad,
+    kUnload
+  };
   Verb verb = Verb::kNone;
   ServerAccess server;
   ChatOptions chat;
@@ -48,8 +63,10 @@ struct Options {
   EvalOptions eval;
   PullOptions pull;
   bool models_json = false, owners_json = false;
-  std::string eval_model;  // file or folder to start a private server with; "" = use `server`
-  int exit_code = 0;       // if verb is kNone: print these and exit with it
+  bool served_models = false;  // kModels: those of the server
+  std::string changed_model;   // of kLoad and kUnload
+  std::string eval_model;      // file or folder to start a private server with; "" = use `server`
+  int exit_code = 0;           // if verb is kNone: print these and exit with it
   std::string to_stdout, to_stderr;
 };
 

@@ -15,8 +15,8 @@
 
 #include "clients/eval/figures.h"
 #include "clients/terminal/sanitiser.h"
-#include "clients/wire/http_client.h"
 #include "clients/wire/models.h"
+#include "clients/wire/transport/http_client.h"
 
 namespace ringside::client {
 namespace {

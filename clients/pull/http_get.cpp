@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "clients/models/ollama_manifest.h"
-#include "clients/wire/http_exchange.h"
+#include "clients/wire/transport/http_exchange.h"
 
 namespace ringside::client {
 namespace {

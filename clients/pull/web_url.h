@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "clients/wire/outcome.h"
-#include "clients/wire/server_url.h"
+#include "clients/wire/transport/server_url.h"
 
 namespace ringside::client {
 

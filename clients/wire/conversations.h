@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "clients/wire/client_event.h"
-#include "clients/wire/http_client.h"
 #include "clients/wire/server_event.h"
+#include "clients/wire/transport/http_client.h"
 
 namespace ringside::client {
 

@@ -16,6 +16,14 @@ ServedModel ReadModel(const Json& described) {
   if (std::string name = Text(described, "id"); !name.empty()) model.name = std::move(name);
   model.parent = Text(described, "parent");
   model.max_input_tokens = Count(described, "max_input_tokens");
+  if (const Json* more = Find(described, "ringside"); more != nullptr) {
+    model.state = Text(*more, "state");
+    model.reason = Text(*more, "reason");
+    model.file_bytes = Count(*more, "file_bytes");
+    model.memory_bytes = Count(*more, "memory_bytes");
+    model.running = Count(*more, "turns_running");
+    model.waiting = Count(*more, "turns_waiting");
+  }
   const Json* defaults = Find(described, "defaults");
   if (defaults == nullptr || !defaults->is_object()) return model;
   for (const auto& [name, value] : defaults->items()) {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "clients/wire/http_client.h"
+#include "clients/wire/transport/http_client.h"
 
 namespace ringside::client {
 

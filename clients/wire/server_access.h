@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "clients/wire/server_url.h"
+#include "clients/wire/transport/server_url.h"
 
 namespace ringside::client {
 

@@ -11,7 +11,7 @@
 
 #include "clients/wire/client_event.h"
 #include "clients/wire/server_event.h"
-#include "clients/wire/socket.h"
+#include "clients/wire/transport/socket.h"
 
 namespace ringside::client {
 

@@ -1,7 +1,9 @@
 """A program's command line, parsed from its --describe output."""
 
 import json
+import os
 import re
+import shlex
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -73,7 +75,8 @@ def read_command(told, above=()):
 
 def ask(program):
     """A program's description of its command line."""
-    return json.loads(subprocess.run([program, "--describe"], check=True, capture_output=True, text=True).stdout)
+    emulator = shlex.split(os.environ.get("EMULATOR", ""))  # for programs of another processor
+    return json.loads(subprocess.run([*emulator, program, "--describe"], check=True, capture_output=True, text=True).stdout)
 
 
 def ask_all(folder):

@@ -61,7 +61,7 @@ void SetReasoning(const ChatTemplate& chat, SessionTableOptions* options) {
 
 std::shared_ptr<const SessionContext> MakeContext(SessionTableOptions options, const Tokenizer& tokenizer,
                                                   const ChatTemplate& chat, TurnEngine& engine, Journal* journal,
-                                                  const Clock& clock) {
+                                                  const Clock& clock, std::shared_ptr<SharedCounters> shared) {
   const Codec codec{tokenizer, chat, options.pinned_max, options.encoder};
   SetReasoning(chat, &options);
   options.tokenizer = &tokenizer;
@@ -72,29 +72,20 @@ std::shared_ptr<const SessionContext> MakeContext(SessionTableOptions options, c
                                                          .journal = journal,
                                                          .engine = engine,
                                                          .grammars = std::make_shared<GrammarCache>(tokenizer),
-                                                         .epoch = RandomBits() >> 12});
+                                                         .shared = std::move(shared)});
 }
 
 namespace {
 
-/// A context of another model that shares the queues and counts of `base`.
+/// A context of another model that shares the queues and counters of `base`.
 std::shared_ptr<const SessionContext> WithModel(const SessionContext& base, SessionModel model) {
-  auto made = std::make_shared<SessionContext>(
-      *MakeContext(std::move(model.options), *model.tokenizer, *model.chat, base.engine, base.journal, base.clock));
+  auto made = std::make_shared<SessionContext>(*MakeContext(std::move(model.options), *model.tokenizer, *model.chat,
+                                                            base.engine, base.journal, base.clock, base.shared));
   made->text = {model.tokenizer, model.chat};
   made->options.models = base.options.models;
   made->options.on_ignored = base.options.on_ignored;
   made->options.limits_of = base.options.limits_of;
   made->options.export_key = base.options.export_key;
-  made->epoch = base.epoch;
-  made->retired = base.retired;
-  made->changed = base.changed;
-  made->histories = base.histories;
-  made->bytes = base.bytes;
-  made->bytes_by_owner = base.bytes_by_owner;
-  made->stored_by_owner = base.stored_by_owner;
-  made->tokens_by_owner = base.tokens_by_owner;
-  made->interrupted = base.interrupted;
   return made;
 }
 

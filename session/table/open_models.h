@@ -14,10 +14,10 @@
 
 namespace ringside {
 
-/// The context of a table's only or default model.
+/// The context of a table's model; `shared`: of the table.
 std::shared_ptr<const SessionContext> MakeContext(SessionTableOptions options, const Tokenizer& tokenizer,
                                                   const ChatTemplate& chat, TurnEngine& engine, Journal* journal,
-                                                  const Clock& clock);
+                                                  const Clock& clock, std::shared_ptr<SharedCounters> shared);
 
 class OpenModels {
  public:

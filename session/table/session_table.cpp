@@ -15,7 +15,8 @@ Status NoResponse(const std::string& id) {
 
 SessionTable::State::State(SessionTableOptions options, const Tokenizer& tokenizer, const ChatTemplate& chat,
                            TurnEngine& the_engine, Journal* the_journal, const Clock& clock)
-    : context(MakeContext(std::move(options), tokenizer, chat, the_engine, the_journal, clock)),
+    : context(MakeContext(std::move(options), tokenizer, chat, the_engine, the_journal, clock,
+                          std::make_shared<SharedCounters>())),
       models(context),
       engine(the_engine),
       journal(the_journal),
@@ -36,7 +37,7 @@ int64_t SessionTable::conversations() const { return stats().conversations; }
 SessionTableStats SessionTable::stats() const {
   std::lock_guard lock(state_->mutex);
   SessionTableStats out = state_->counts;
-  out.interrupted = *state_->context->interrupted;
+  out.interrupted = state_->context->shared->interrupted;
   return out;
 }
 void SessionTable::Post(std::function<void()> work) { state_->work.Post(std::move(work)); }
@@ -108,7 +109,7 @@ void JoinParts(const SessionContext& model, std::vector<NewItem>* items) {
 }
 
 void SessionTable::State::WriteSummaries() {
-  for (const std::weak_ptr<Session>& changed : context->changed->Take()) {
+  for (const std::weak_ptr<Session>& changed : context->shared->changed.Take()) {
     if (const std::shared_ptr<Session> session = changed.lock()) session->WriteSummary();
   }
 }

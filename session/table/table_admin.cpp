@@ -65,8 +65,8 @@ std::vector<OwnerTotals> SessionTable::Owners() const {
   std::vector<OwnerTotals> owners;
   for (auto& [owner, total] : totals) {
     total.owner = owner;
-    if (!state_->shared) total.stored_bytes = *state_->context->stored_by_owner->Of(owner);
-    total.text_bytes = *state_->context->bytes_by_owner->Of(owner);
+    if (!state_->shared) total.stored_bytes = *state_->context->shared->stored_by_owner.Of(owner);
+    total.text_bytes = *state_->context->shared->bytes_by_owner.Of(owner);
     owners.push_back(std::move(total));
   }
   return owners;

@@ -152,7 +152,7 @@ void SessionTable::State::IndexHistory(const std::shared_ptr<Session>& session) 
 }
 
 void SessionTable::State::IndexHistories() {
-  for (const std::weak_ptr<Session>& changed : context->histories->Take()) {
+  for (const std::weak_ptr<Session>& changed : context->shared->histories.Take()) {
     const std::shared_ptr<Session> session = changed.lock();
     if (session == nullptr) continue;
     {

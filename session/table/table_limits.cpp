@@ -10,7 +10,7 @@ namespace ringside {
 
 Status SessionTable::State::MakeRoom(const std::string& owner, int64_t wanted) {
   const int64_t share = context->options.LimitsOf(owner).bytes;
-  const auto owners_bytes = context->bytes_by_owner->Of(owner);
+  const auto owners_bytes = context->shared->bytes_by_owner.Of(owner);
   const auto beyond = [wanted](const std::atomic<int64_t>& bytes, int64_t most) { return bytes + wanted > most; };
   const auto rest = [wanted](int64_t most) { return std::max<int64_t>(most / 5 * 4 - wanted, 0); };
   if (share > 0 && beyond(*owners_bytes, share)) EvictHistories(*owners_bytes, rest(share), owner);
@@ -24,22 +24,22 @@ Status SessionTable::State::MakeRoom(const std::string& owner, int64_t wanted) {
   }
   RETURN_IF_ERROR(CheckDisk(owner));
   const int64_t budget = context->options.transcript_bytes;
-  if (beyond(*context->bytes, budget)) EvictHistories(*context->bytes, rest(budget), std::nullopt);
-  if (beyond(*context->bytes, budget) && journal != nullptr) Unload(*context->bytes, rest(budget));
+  if (beyond(context->shared->bytes, budget)) EvictHistories(context->shared->bytes, rest(budget), std::nullopt);
+  if (beyond(context->shared->bytes, budget) && journal != nullptr) Unload(context->shared->bytes, rest(budget));
   ForgetOldestResponses(std::max<int64_t>(budget - wanted, 0));
-  return beyond(*context->bytes, budget) ? Overloaded("The server's memory limit for conversations is reached.")
-                                         : Status::Ok();
+  return beyond(context->shared->bytes, budget) ? Overloaded("The server's memory limit for conversations is reached.")
+                                                : Status::Ok();
 }
 
 Result<HeldBytes> SessionTable::State::Hold(const std::string& owner, int64_t bytes) {
   RETURN_IF_ERROR(MakeRoom(owner, bytes));
-  return HeldBytes(context->bytes_by_owner->Of(owner), context->bytes, bytes);
+  return HeldBytes(context->shared->bytes_by_owner.Of(owner), {context->shared, &context->shared->bytes}, bytes);
 }
 
 Status SessionTable::State::CheckDisk(const std::string& owner) const {
   const int64_t most_stored = context->options.LimitsOf(owner).stored_bytes;
   if (most_stored <= 0) return Status::Ok();
-  int64_t stored = *context->stored_by_owner->Of(owner);
+  int64_t stored = *context->shared->stored_by_owner.Of(owner);
   if (shared) {
     ASSIGN_OR_RETURN(const SharedTotals all, shared.TotalsOf(owner));
     stored = all.stored_bytes;
@@ -93,7 +93,7 @@ void SessionTable::State::Unload(const std::atomic<int64_t>& bytes, int64_t budg
 
 void SessionTable::State::ForgetOldestResponses(int64_t budget_bytes) {
   while (true) {
-    const bool full = *context->bytes > budget_bytes;
+    const bool full = context->shared->bytes > budget_bytes;
     std::string id;
     std::shared_ptr<Session> session;
     {
@@ -134,7 +134,7 @@ void SessionTable::State::TrimChains(const std::string& owner) {
 
 int64_t SessionTable::State::TokensWaitMs(const std::string& owner, const OwnerLimits& limits) const {
   if (limits.tokens_per_minute <= 0) return 0;
-  return context->tokens_by_owner->Of(owner)->WaitMs(limits.tokens_per_minute, context->clock.MonotonicNs());
+  return context->shared->tokens_by_owner.Of(owner)->WaitMs(limits.tokens_per_minute, context->clock.MonotonicNs());
 }
 
 int64_t SessionTable::TokensWaitMs(const Caller& caller) const {
@@ -145,7 +145,7 @@ TokenShare SessionTable::TokensOf(const Caller& caller) const {
   const int64_t limit = options().LimitsOf(caller.principal).tokens_per_minute;
   if (limit <= 0) return {};
   const SessionContext& context = *state_->context;
-  return context.tokens_by_owner->Of(caller.principal)->Share(limit, context.clock.MonotonicNs());
+  return context.shared->tokens_by_owner.Of(caller.principal)->Share(limit, context.clock.MonotonicNs());
 }
 
 Result<std::shared_ptr<void>> SessionTable::State::TakePermit(const std::string& owner) {

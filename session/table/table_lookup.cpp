@@ -39,7 +39,7 @@ Status SessionTable::Open() {
       senseless.emplace_back(head.session);
     }
     State::Known known;
-    *state.context->stored_by_owner->Of(summary.owner) += static_cast<int64_t>(head.last.bytes);
+    *state.context->shared->stored_by_owner.Of(summary.owner) += static_cast<int64_t>(head.last.bytes);
     known.owner = std::move(summary.owner);
     known.used_s = read.ok() && summary.seq == head.last.seq ? summary.used_s : now_s;
     found.push_back({summary.created_at, {std::string(head.session), std::move(known)}});
@@ -269,7 +269,7 @@ Status SessionTable::State::Remove(const std::string& key, const JournalDone& do
   TimelineId timeline = 0;
   if (session == nullptr) {
     if (const auto last = journal->Last(key); last.ok()) {
-      *context->stored_by_owner->Of(owner) -= static_cast<int64_t>(last->bytes);
+      *context->shared->stored_by_owner.Of(owner) -= static_cast<int64_t>(last->bytes);
     }
   } else {
     if (const TurnId turn = session->Running(""); turn != 0) engine.Cancel(turn);
@@ -376,7 +376,8 @@ bool SessionTable::State::IsRecent(const Found& found) const {
 }
 
 void SessionTable::State::CloseRetired() {
-  for (const auto [timeline, keep] : context->retired->Take()) keep ? engine.Park(timeline) : engine.Close(timeline);
+  for (const auto [timeline, keep] : context->shared->retired.Take())
+    keep ? engine.Park(timeline) : engine.Close(timeline);
 }
 
 void SessionTable::State::DeleteExpired() {
@@ -413,8 +414,8 @@ void SessionTable::Sweep() {
   state_->EvictIdleHistories();
   state_->EndLateTurns();
   const int64_t budget = state_->context->options.transcript_bytes;
-  if (state_->journal != nullptr && *state_->context->bytes > budget / 10 * 9) {
-    state_->Unload(*state_->context->bytes, budget / 5 * 4);
+  if (state_->journal != nullptr && state_->context->shared->bytes > budget / 10 * 9) {
+    state_->Unload(state_->context->shared->bytes, budget / 5 * 4);
   }
 }
 

@@ -178,7 +178,7 @@ Status SessionTable::State::Launch(const Target& target, Session::Prepared prepa
   TurnRequest& request = prepared.request;
   const auto turn_sink = std::make_shared<TurnSink>(
       target.session, turn, target.session->durable() ? journal : nullptr, context->options.durability,
-      response.logprobs, context->tokens_by_owner->Of(target.session->owner()), context->clock);
+      response.logprobs, context->shared->tokens_by_owner.Of(target.session->owner()), context->clock);
   if (request.tokens.empty()) {  // an empty warm-up
     target.session->WithTurns([&](TurnProgress& turns) { turns.Submitted(turn); });
     turn_sink->OnEnd(TurnEnd{});

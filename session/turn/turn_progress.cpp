@@ -173,7 +173,7 @@ void TurnProgress::OnInterrupted(TurnId turn, const Status& cause, const Journal
   // Only its client's own history leads to this session, and the client sends that again.
   if (key_.starts_with(TieredStore::kMemoryOnly)) return Fail(cause);
   if (recorded.seq != 0) journal_.SetRecorded(running_->response->recorded = recorded);
-  ++*context_->interrupted;
+  ++context_->shared->interrupted;
   Cut(cause);
   hooks_.changed();
 }

@@ -364,6 +364,17 @@ TEST(Options, ReadsModelCommands) {
   EXPECT_TRUE(pull.pull.quiet);
   EXPECT_EQ(Parse({"models"}).verb, Options::Verb::kModels);
   EXPECT_TRUE(Parse({"models", "--json"}).models_json);
+  EXPECT_FALSE(Parse({"models"}).served_models);
+  EXPECT_TRUE(Parse({"models", "--server", "--url", "ws://host:1", "--json"}).served_models);
+  EXPECT_EQ(Parse({"models", "--url", "ws://host:1"}).exit_code, 2);  // of this machine
+  for (const auto& [word, verb] :
+       {std::pair("load", Options::Verb::kLoad), std::pair("unload", Options::Verb::kUnload)}) {
+    const Options options = Parse({word, "Qwen/Qwen3-4B", "--api-key", "k"});
+    EXPECT_EQ(options.verb, verb);
+    EXPECT_EQ(options.changed_model, "Qwen/Qwen3-4B");
+    EXPECT_EQ(options.server.api_key, "k");
+    EXPECT_EQ(Parse({word}).exit_code, 2);
+  }
   EXPECT_EQ(Parse({"run", "qwen3:4b"}).run.model, "qwen3:4b");
 }
 

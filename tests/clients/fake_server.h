@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "clients/wire/server_url.h"
+#include "clients/wire/transport/server_url.h"
 
 namespace ringside::client {
 

@@ -19,6 +19,7 @@ namespace ringside::client {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using Verb = SessionsOptions::Verb;
@@ -46,7 +47,7 @@ class SessionsTest : public ::testing::Test {
     Options options;
     options.verb = Options::Verb::kSessions;
     options.server.url = server_.url();
-    options.server.api_key = "key";
+    options.server.api_key = key_;
     options.sessions.verb = verb;
     options.sessions.ids = std::move(ids);
     options.sessions.path = path;
@@ -71,6 +72,7 @@ class SessionsTest : public ::testing::Test {
   std::vector<FakeRequest> requests_;
   FakeServer server_;
   bool json_ = false;
+  std::string key_ = "key";
   std::string out_, err_;
 };
 
@@ -210,6 +212,16 @@ TEST_F(SessionsTest, NamesTheScopeOfARouteThatTheKeyDoesNotSee) {
   On("POST /v1/conversations/conv_a/verify", R"({"error":{"message":"There is nothing at POST /v1/x."}})", 404);
   EXPECT_EQ(Run(Verb::kVerify, {"conv_a"}), 1);
   EXPECT_THAT(err_, HasSubstr("nothing at POST /v1/x. The command may need a key with scope admin.\n"));
+}
+
+TEST_F(SessionsTest, RefusedKeyGetsOneInstruction) {
+  On("GET /v1/conversations?limit=100", R"({"error":{"message":"No API key was given. Send it as `X`."}})", 401);
+  EXPECT_EQ(Run(Verb::kList), 1);
+  EXPECT_THAT(err_, HasSubstr("Check --api-key or RINGSIDE_API_KEY.\n"));
+  key_ = "";
+  EXPECT_EQ(Run(Verb::kList), 1);
+  EXPECT_THAT(err_, EndsWith("The server requires a key: give it with --api-key or RINGSIDE_API_KEY.\n"));
+  EXPECT_THAT(err_, Not(HasSubstr("Send it as")));
 }
 
 TEST_F(SessionsTest, ListNamesTheDamagedAndFailsForThem) {

@@ -12,8 +12,8 @@
 #include "clients/wire/client_event.h"
 #include "clients/wire/conversations.h"
 #include "clients/wire/server_event.h"
-#include "clients/wire/server_url.h"
-#include "clients/wire/wire_stream.h"
+#include "clients/wire/transport/server_url.h"
+#include "clients/wire/transport/wire_stream.h"
 #include "tests/clients/fake_server.h"
 
 namespace ringside::client {

@@ -54,6 +54,30 @@ def test_runs_on_every_system_since_glibc_2_28(wheel):
     assert releases and max(releases) <= (2, 28), platforms
 
 
+def test_wheel_of_another_processor_has_its_tag(tmp_path):
+    """With stand-ins for the programs, in a build folder that has nothing to build."""
+    compiler = shutil.which("aarch64-linux-gnu-gcc")
+    if compiler is None:
+        pytest.skip("aarch64-linux-gnu-gcc is missing")
+    build, floor = tmp_path / "build", ROOT / "scripts/packaging/wheel/glibc_floor.c"
+    (build / "wheel/bin").mkdir(parents=True)
+    (build / "CMakeCache.txt").write_text(
+        "CMAKE_GENERATOR:INTERNAL=Ninja\nCMAKE_MAKE_PROGRAM:FILEPATH=ninja\nCMAKE_PROJECT_NAME:STATIC=ringside\n")
+    (build / "build.ninja").write_text("build wheel_programs: phony\n")
+    (tmp_path / "main.c").write_text("#include <sys/stat.h>\nint main(void) { struct stat s; return stat(\"/\", &s); }\n")
+    subprocess.run([compiler, "-O2", tmp_path / "main.c", floor, "-lm", "-o", build / "wheel/bin" / PROGRAMS[0]],
+                   check=True)
+    for name in PROGRAMS[1:]:
+        shutil.copy(build / "wheel/bin" / PROGRAMS[0], build / "wheel/bin" / name)
+    for folder in ("man1", "man8", "bash", "fish", "zsh"):
+        (build / "scripts/packaging/manual" / folder).mkdir(parents=True)
+        (build / "scripts/packaging/manual" / folder / "page").write_text("page")
+    subprocess.run([ROOT / "scripts/wheel", build, tmp_path / "dist"], check=True, capture_output=True)
+    [wheel] = (tmp_path / "dist").iterdir()
+    tag = re.fullmatch(r"ringside-[\d.]+-py3-none-manylinux_2_(\d+)_aarch64\.whl", wheel.name)
+    assert tag and int(tag[1]) <= 28, wheel.name
+
+
 def test_programs_need_only_glibc(environment):
     for name in PROGRAMS:
         dynamic = subprocess.run(["readelf", "-d", environment / "bin" / name], check=True, capture_output=True, text=True)
@@ -106,6 +130,12 @@ def test_chat_takes_the_programs_of_a_wheel_of_its_sources(wheel, tmp_path):
     packaged = subprocess.run(programs, check=True, capture_output=True, text=True).stdout.strip()
     assert packaged.startswith(f"{root}/build/packaged-")
     assert os.access(f"{packaged}/ringside-server", os.X_OK) and os.access(f"{packaged}/ringside", os.X_OK)
+    shutil.rmtree(root / "build")
+    own = next((root / "dist").glob("*.whl"))
+    foreign = own.rename(own.with_name(re.sub(r"_(x86_64|aarch64)\.whl$", "_riscv64.whl", own.name)))
+    assert foreign.name != own.name
+    assert subprocess.run(programs, check=True, capture_output=True, text=True).stdout.strip() == f"{root}/build/chat/bin"
+    foreign.rename(own)
     (root / "scripts/packaging/changed.cmake").touch()
     compiled = subprocess.run(programs, check=True, capture_output=True, text=True).stdout.strip()
     assert compiled == f"{root}/build/chat/bin"

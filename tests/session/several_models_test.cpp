@@ -179,5 +179,18 @@ TEST_F(SeveralModelsTest, HistoriesOfModelsAreApart) {
   EXPECT_EQ(engine->last().timeline, bravo);
 }
 
+TEST_F(SeveralModelsTest, CountersCoverAllModels) {
+  Turn(AskModel("alpha", "Hi"), "Yo");
+  const auto total = [&] { return table->Owners().front(); };
+  const OwnerTotals before = total();
+  Turn(AskModel("bravo", "Hello there", NewConversation()), "Yo");
+  EXPECT_GT(total().text_bytes, before.text_bytes);
+  EXPECT_GT(total().stored_bytes, before.stored_bytes);
+  Start(AskModel("bravo", "Hi", NewConversation()));
+  engine->End(engine->count() - 1, FinishReason::kError, Unavailable("gone"));
+  table->Flush();
+  EXPECT_EQ(table->stats().interrupted, 1U);
+}
+
 }  // namespace
 }  // namespace ringside

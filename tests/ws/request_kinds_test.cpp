@@ -63,6 +63,8 @@ const std::map<std::string, Json>& Requests() {
       {"POST /tokenize", {{"prompt", "a"}}},
       {"POST /apply-template", {{"messages", kMessages}}},
       {"POST /detokenize", {{"tokens", {97}}}},
+      {"POST /models/load", {{"model", "tiny"}}},
+      {"POST /models/unload", {{"model", "tiny"}}},
       {"POST /v1/messages", {{"messages", kMessages}, {"max_tokens", 5}}},
       {"POST /v1/messages/count_tokens", {{"messages", kMessages}}},
       {"POST /api/chat", {{"messages", kMessages}}},

@@ -400,8 +400,15 @@ void Serving::Publish() {
   };
   service->sockets["/v1/responses"] = ResponsesRoute(*sessions_, retry_after_ms, run);
   service->sockets["/v1/realtime"] = RealtimeRoute(*sessions_, run);
+  const ChangeModel change = [this](ModelChange what, const std::string& name, Engine::Done done) {
+    models_->Change(what, name, std::move(done));
+  };
   RegisterChatRoutes(service->router,
-                     {.table = *sessions_, .retry_after_ms = retry_after_ms, .run_on_worker = run, .models = list},
+                     {.table = *sessions_,
+                      .retry_after_ms = retry_after_ms,
+                      .run_on_worker = run,
+                      .models = list,
+                      .change_model = list ? change : nullptr},
                      FactsOf(config_, text_, engine_.slots));
   metrics_.SetSource([this] {
     return MetricsSnapshot{models_->each(),

@@ -73,8 +73,7 @@ const FieldTable<ChatRequest>& ChatTable() {
   return table;
 }
 
-Result<ChatRequest> ReadChatRequest(const HttpRequest& request, const SessionTableOptions& options) {
-  ASSIGN_OR_RETURN(const JsonValue body, ReadBody(request));
+Result<ChatRequest> ReadChatRequest(const JsonValue& body, const SessionTableOptions& options) {
   ChatRequest out;
   out.ignored = IgnoredFields(options.strict_requests);
   out.turn = StatelessTurn(options);
@@ -213,10 +212,10 @@ class ChatFormat final : public CompletionFormat {
 RequestKind ChatCompletionKind() { return {"POST /v1/chat/completions", ChatTable().Describe()}; }
 
 HttpResponse CreateChatCompletion(const ChatService& service, const HttpRequest& request) {
-  const auto model = OptionsOf(service.table, request);
-  if (!model.ok()) return ErrorResponse(model.status());
-  const SessionTableOptions& options = **model;
-  Result<ChatRequest> read = ReadChatRequest(request, options);
+  const auto body = ReadAskedBody(service.table, request);
+  if (!body.ok()) return ErrorResponse(body.status());
+  const SessionTableOptions& options = *body->options;
+  Result<ChatRequest> read = ReadChatRequest(body->json, options);
   if (!read.ok()) return ErrorResponse(read.status());
   auto format = std::make_shared<ChatFormat>(
       *options.tokenizer,

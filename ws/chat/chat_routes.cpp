@@ -1,8 +1,9 @@
 #include "ws/chat/chat_routes.h"
 
-#include "ws/chat/anthropic_messages.h"
+#include "ws/chat/anthropic/anthropic_messages.h"
 #include "ws/chat/chat_completions.h"
 #include "ws/chat/embeddings.h"
+#include "ws/chat/model_changes.h"
 #include "ws/chat/text_completions.h"
 #include "ws/chat/tokenize.h"
 #include "ws/fields/field_readers.h"
@@ -40,13 +41,14 @@ void RegisterChatRoutes(Router& router, const ChatService& service, const Server
   add("/apply-template", ApplyTemplate);
   AddServerFactRoutes(router, service.table.options(), facts);
   RefuseStoredCompletions(router);
+  AddModelChangeRoutes(router, service);
   AddAnthropicRoutes(router, service);
   AddOllamaRoutes(router, service, facts);
 }
 
 std::vector<RequestKind> ChatRequestKinds() {
   std::vector<RequestKind> kinds = {ChatCompletionKind(), TextCompletionKind(), EmbeddingKind()};
-  for (const auto& more : {TokenizeKinds(), AnthropicKinds(), OllamaKinds()}) {
+  for (const auto& more : {TokenizeKinds(), ModelChangeKinds(), AnthropicKinds(), OllamaKinds()}) {
     kinds.insert(kinds.end(), more.begin(), more.end());
   }
   return kinds;

@@ -55,8 +55,7 @@ const FieldTable<OpenAiEmbeddingRequest>& EmbeddingTable() {
   return table;
 }
 
-Result<OpenAiEmbeddingRequest> ReadRequest(const HttpRequest& request, const SessionTableOptions& options) {
-  ASSIGN_OR_RETURN(const JsonValue body, ReadBody(request));
+Result<OpenAiEmbeddingRequest> ReadRequest(const JsonValue& body, const SessionTableOptions& options) {
   OpenAiEmbeddingRequest out;
   out.ignored = IgnoredFields(options.strict_requests);
   out.turn = StatelessTurn(options);
@@ -152,10 +151,10 @@ HttpResponse AnswerEmbeddings(const ChatService& service, const SessionTableOpti
 RequestKind EmbeddingKind() { return {"POST /v1/embeddings", EmbeddingTable().Describe()}; }
 
 HttpResponse CreateEmbeddings(const ChatService& service, const HttpRequest& request) {
-  const auto model = OptionsOf(service.table, request);
-  if (!model.ok()) return ErrorResponse(model.status());
-  const SessionTableOptions& options = **model;
-  Result<OpenAiEmbeddingRequest> read = ReadRequest(request, options);
+  const auto body = ReadAskedBody(service.table, request);
+  if (!body.ok()) return ErrorResponse(body.status());
+  const SessionTableOptions& options = *body->options;
+  Result<OpenAiEmbeddingRequest> read = ReadRequest(body->json, options);
   if (!read.ok()) return ErrorResponse(read.status());
   auto writer =
       std::make_shared<OpenAiWriter>(ModelNameOf(read->turn.adapter, options), read->base64, read->ignored.names());

@@ -25,6 +25,8 @@ struct ChatService {
   RunOnWorker run_on_worker;
   /// The server's models; null = the table's only one.
   ListServedModels models = nullptr;
+  /// Loads and unloads them; null = the only model stays loaded.
+  ChangeModel change_model = nullptr;
 };
 
 struct StatelessRequest {

@@ -54,8 +54,7 @@ const FieldTable<TextRequest>& TextTable() {
   return table;
 }
 
-Result<TextRequest> ReadTextRequest(const HttpRequest& request, const SessionTableOptions& options) {
-  ASSIGN_OR_RETURN(const JsonValue body, ReadBody(request));
+Result<TextRequest> ReadTextRequest(const JsonValue& body, const SessionTableOptions& options) {
   TextRequest out;
   out.ignored = IgnoredFields(options.strict_requests);
   out.turn = StatelessTurn(options);
@@ -217,10 +216,10 @@ std::string TextOf(const RawPrompt& prompt, const Tokenizer& tokenizer) {
 RequestKind TextCompletionKind() { return {"POST /v1/completions", TextTable().Describe()}; }
 
 HttpResponse CreateTextCompletion(const ChatService& service, const HttpRequest& request) {
-  const auto model = OptionsOf(service.table, request);
-  if (!model.ok()) return ErrorResponse(model.status());
-  const SessionTableOptions& options = **model;
-  Result<TextRequest> read = ReadTextRequest(request, options);
+  const auto body = ReadAskedBody(service.table, request);
+  if (!body.ok()) return ErrorResponse(body.status());
+  const SessionTableOptions& options = *body->options;
+  Result<TextRequest> read = ReadTextRequest(body->json, options);
   if (!read.ok()) return ErrorResponse(read.status());
   StatelessRequest answers{.choices = read->choices, .stream = read->stream, .input_param = "prompt"};
   std::vector<std::string> echoes;

@@ -89,8 +89,7 @@ const FieldTable<DetokenizeRequest>& DetokenizeTable() {
   return table;
 }
 
-Result<TokenizeRequest> ReadTokenizeRequest(const HttpRequest& request, const SessionTableOptions& options) {
-  ASSIGN_OR_RETURN(const JsonValue body, ReadBody(request));
+Result<TokenizeRequest> ReadTokenizeRequest(const JsonValue& body, const SessionTableOptions& options) {
   TokenizeRequest out;
   out.ignored = IgnoredFields(options.strict_requests);
   RETURN_IF_ERROR(TokenizeTable().Read(body, {options, &out.ignored}, &out));
@@ -130,10 +129,10 @@ HttpResponse Whole(JsonWriter& json, const ChatService& service, const HttpReque
 }  // namespace
 
 HttpResponse Tokenize(const ChatService& service, const HttpRequest& request) {
-  const auto model = OptionsOf(service.table, request);
-  if (!model.ok()) return ErrorResponse(model.status());
-  const SessionTableOptions& options = **model;
-  Result<TokenizeRequest> read = ReadTokenizeRequest(request, options);
+  const auto body = ReadAskedBody(service.table, request);
+  if (!body.ok()) return ErrorResponse(body.status());
+  const SessionTableOptions& options = *body->options;
+  Result<TokenizeRequest> read = ReadTokenizeRequest(body->json, options);
   if (!read.ok()) return ErrorResponse(read.status());
   const Result<std::vector<TokenId>> ids = TokensOf(service, options, request, &*read);
   if (!ids.ok()) return ErrorResponse(ids.status());
@@ -151,14 +150,12 @@ HttpResponse Tokenize(const ChatService& service, const HttpRequest& request) {
 }
 
 HttpResponse Detokenize(const ChatService& service, const HttpRequest& request) {
-  const auto model = OptionsOf(service.table, request);
-  if (!model.ok()) return ErrorResponse(model.status());
-  const SessionTableOptions& options = **model;
-  const Result<JsonValue> body = ReadBody(request);
+  const auto body = ReadAskedBody(service.table, request);
   if (!body.ok()) return ErrorResponse(body.status());
+  const SessionTableOptions& options = *body->options;
   IgnoredFields ignored(options.strict_requests);
   DetokenizeRequest asked;
-  const Status read = DetokenizeTable().Read(*body, {options, &ignored}, &asked);
+  const Status read = DetokenizeTable().Read(body->json, {options, &ignored}, &asked);
   if (!read.ok()) return ErrorResponse(read);
   const std::optional<std::vector<TokenId>>& ids = asked.ids;
   if (!ids) return ErrorResponse(MissingParameter("tokens"));
@@ -174,10 +171,10 @@ HttpResponse Detokenize(const ChatService& service, const HttpRequest& request) 
 }
 
 HttpResponse ApplyTemplate(const ChatService& service, const HttpRequest& request) {
-  const auto model = OptionsOf(service.table, request);
-  if (!model.ok()) return ErrorResponse(model.status());
-  const SessionTableOptions& options = **model;
-  Result<TokenizeRequest> read = ReadTokenizeRequest(request, options);
+  const auto body = ReadAskedBody(service.table, request);
+  if (!body.ok()) return ErrorResponse(body.status());
+  const SessionTableOptions& options = *body->options;
+  Result<TokenizeRequest> read = ReadTokenizeRequest(body->json, options);
   if (read.ok() && !read->turn) read = MissingParameter("messages");
   if (!read.ok()) return ErrorResponse(read.status());
   const Result<std::vector<TokenId>> ids = TokensOf(service, options, request, &*read);

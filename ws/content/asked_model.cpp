@@ -26,11 +26,11 @@ Result<const SessionTableOptions*> OptionsOf(SessionTable& table, const Caller& 
   return table.OptionsFor(caller, model, conversation, MemberOf(body, "previous_response_id"));
 }
 
-Result<const SessionTableOptions*> OptionsOf(SessionTable& table, const HttpRequest& request) {
-  if (table.options().models == nullptr) return &table.options();
-  const Result<JsonValue> body = ReadBody(request, /*may_be_empty=*/true);
-  if (!body.ok()) return &table.options();
-  return OptionsOf(table, CallerOf(request), *body);
+Result<AskedBody> ReadAskedBody(SessionTable& table, const HttpRequest& request) {
+  AskedBody asked;
+  ASSIGN_OR_RETURN(asked.json, ReadBody(request));
+  ASSIGN_OR_RETURN(asked.options, OptionsOf(table, CallerOf(request), asked.json));
+  return asked;
 }
 
 }  // namespace ringside

@@ -12,7 +12,13 @@ namespace ringside {
 /// The options of the model that the body names, or to which its conversation or previous response belongs.
 /// ERRORS: as SessionTable::OptionsFor.
 Result<const SessionTableOptions*> OptionsOf(SessionTable& table, const Caller& caller, const JsonValue& body);
-/// As above, of a request's body. A body that is no JSON has the default model: its own reader reports the error.
-Result<const SessionTableOptions*> OptionsOf(SessionTable& table, const HttpRequest& request);
+/// A request's body, and the options of the model that it is for.
+struct AskedBody {
+  JsonValue json;
+  const SessionTableOptions* options = nullptr;  // of the table; not null
+};
+/// Parses the body of a request.
+/// ERRORS: as ReadBody and OptionsOf.
+Result<AskedBody> ReadAskedBody(SessionTable& table, const HttpRequest& request);
 
 }  // namespace ringside

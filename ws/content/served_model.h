@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/status.h"
 #include "session/session_options.h"
 
 namespace ringside {
@@ -35,5 +36,10 @@ ServedModel ServedModelOf(const SessionTableOptions& options, double created_s);
 
 /// Returns all models. May read a folder.
 using ListServedModels = std::function<std::vector<ServedModel>()>;
+
+enum class ModelChange { kLoad, kUnload };
+/// Loads or unloads a listed model, and calls `done` at the end, on any thread; `done` must not block.
+using ChangeModel =
+    std::function<void(ModelChange change, const std::string& name, std::function<void(const Status&)> done)>;
 
 }  // namespace ringside

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <future>
 #include <limits>
 #include <utility>
 
 #include "base/log.h"
+#include "base/model_files/model_tree.h"
 #include "ws/app/app_progress.h"
 #include "ws/app/app_storage.h"
 #include "ws/app/app_window.h"
@@ -31,10 +33,24 @@ class WarmUpSink final : public TokenSink {
   std::promise<Status> ended_;
 };
 
+/// The failure to load `path`; for a folder that only contains models, the way out.
+Status ExplainFolder(Status failure, const std::string& path) {
+  std::error_code error;
+  if (failure.ok() || std::filesystem::exists(path + "/config.json", error)) return failure;
+  if (!std::filesystem::is_directory(path, error)) return failure;
+  const std::vector<FoundModel> below = FindModelsBelow(path);
+  if (below.empty()) return failure;
+  return InvalidArgument(
+      fmt::format("--model: the folder {0} has {1} below it, but is none: choose one, --model {2}, or serve {3} with "
+                  "--models-dir {0}",
+                  path, below.size() == 1 ? "a model" : fmt::format("{} models", below.size()), below.front().path,
+                  below.size() == 1 ? "it" : "all"));
+}
+
 }  // namespace
 
 Status LoadedModel::LoadWeights(const ServerConfig& config, Processes& processes, std::vector<ModelCopy>* copies) {
-  RETURN_IF_ERROR(LoadModels(config, processes, copies));
+  RETURN_IF_ERROR(ExplainFolder(LoadModels(config, processes, copies), config.model));
   const Model& model = *copies->front().model;
   const ModelSpec& spec = model.spec();
   LogInfo("model: {} ({}), {} layers, {:.1f} MiB of weights, trained to {} tokens", spec.name, spec.architecture,

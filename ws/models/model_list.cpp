@@ -144,7 +144,7 @@ Result<ListedModel> ModelList::Find(std::string_view asked, std::string_view par
     return match == nullptr ? std::nullopt : std::optional(*match);
   };
   std::optional<ListedModel> found = find();
-  if (!found) {
+  if (!found || !found->reason.empty()) {  // the file may be new, or repaired
     Read();
     found = find();
   }

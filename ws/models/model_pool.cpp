@@ -54,6 +54,9 @@ ModelPool::~ModelPool() {
     const std::lock_guard lock(mutex_);
     entries.swap(entries_);  // turns that end now find no entry
   }
+  for (auto& [name, entry] : entries) {
+    for (auto* asking : {&entry.loads, &entry.unloads}) Finish(*asking, Unavailable("The server is stopping."));
+  }
 }
 
 int64_t ModelPool::NowNs() { return SystemClock::Instance().MonotonicNs(); }

@@ -1,8 +1,8 @@
 // The models of the server in memory, and the engines of each: one, loaded at start, or those that --models-max and the
 // memory allow, loaded on demand. A turn for a model that is not loaded waits; a thread loads the next model, and first
 // unloads another one (swap_plan.h): its idle caches move to the tiers, from where the next turn of a session restores
-// them. Turns run only on loaded models, and a model with running turns is never unloaded. Owned by the App.
-// THREAD: any. Calls do not block, except where stated.
+// them. Clients may also ask for a load or an unload. Turns run only on loaded models, and a model with running turns
+// is never unloaded. Owned by the App. THREAD: any. Calls do not block, except where stated.
 #pragma once
 
 #include <condition_variable>
@@ -20,6 +20,7 @@
 #include "base/status.h"
 #include "session/turn/turn_engine.h"
 #include "ws/app/app_storage.h"
+#include "ws/content/served_model.h"
 #include "ws/models/loaded_model.h"
 #include "ws/models/model_status.h"
 #include "ws/models/model_texts.h"
@@ -50,6 +51,13 @@ class ModelPool final : public TurnEngine {
   void Prefetch(const std::string& owner) override;
   std::optional<CacheSource> Where(const std::string& owner) const override;
 
+  /// Loads the model as a waiting turn of it would, or unloads it, and calls `done` when that is finished; now if the
+  /// model is in that state. `done` may be called on any thread and under the pool's lock; it must not block.
+  /// REQUIRES: for a load, ModelTexts::Open of the model has returned.
+  /// ERRORS, by `done`: the failure of the load; kBusy (model_in_use) instead of an unload while turns of the model run
+  /// or wait, or it is being loaded; kOverloaded if too many requests wait; kUnavailable if the pool ends before.
+  void Change(ModelChange change, const std::string& name, Engine::Done done);
+
   /// As EngineFleet::SaveAll, of every loaded model. A swap in progress ends first.
   void SaveAll(Engine::Done done);
   /// As EngineFleet::Tick.
@@ -78,6 +86,8 @@ class ModelPool final : public TurnEngine {
     int64_t used_ns = 0, loaded_ns = 0;
     Status failure;  // of the last load
     int64_t failed_ns = 0;
+    std::vector<Engine::Done> loads, unloads;  // requests that wait for the end of one
+    int64_t asked_ns = 0;                      // arrival of the oldest of `loads`
     ModelStatus counts;
   };
   using Entries = std::map<std::string, Entry>;
@@ -95,6 +105,14 @@ class ModelPool final : public TurnEngine {
   void AdmitWaiting(std::unique_lock<std::mutex>& lock);
   /// Starts a load or an unload, if there is one to start. Returns when to plan again.
   std::optional<int64_t> StartSwap(std::unique_lock<std::mutex>& lock);
+  /// Ok if no turn and no request needs the model. ERRORS: kBusy (model_in_use).
+  Status CheckUnused(const std::string& name, const Entry& entry) const;
+  /// Since when a turn or a request waits for the model to be loaded.
+  std::optional<int64_t> WantedNs(const std::string& name, const Entry& entry) const;
+  /// Starts an unload that a request waits for; refuses those of models that are in use by now.
+  bool StartAskedUnload();
+  /// Calls all, and removes them.
+  static void Finish(std::vector<Engine::Done>& asking, const Status& status);
   /// Ends turns of models that are too large for the memory.
   void RefuseTooLarge(std::unique_lock<std::mutex>& lock);
   void Fail(std::unique_lock<std::mutex>& lock, const std::string& name, Entry& entry, const Status& why);

@@ -49,13 +49,14 @@ void ModelPool::Fail(std::unique_lock<std::mutex>& lock, const std::string& name
   entry.counts.failure = reason;
   ++entry.counts.load_failures;
   LogError("models: {} could not be loaded: {}", name, why.message());
+  Finish(entry.loads, entry.failure);
   EndWaiting(lock, waiting_.PopAll(name), FinishReason::kError, entry.failure);
 }
 
 void ModelPool::RefuseTooLarge(std::unique_lock<std::mutex>& lock) {
   const int64_t most = ModelsMemoryOf(config_).all;
   for (auto& [name, entry] : entries_) {
-    if (entry.state != State::kUnloaded || waiting_.Count(name) == 0) continue;
+    if (entry.state != State::kUnloaded || !WantedNs(name, entry)) continue;
     const auto opened = texts_->Find(name);
     if (opened != nullptr) entry.bytes = opened->bytes;
     if (entry.bytes <= most) continue;
@@ -67,6 +68,7 @@ void ModelPool::RefuseTooLarge(std::unique_lock<std::mutex>& lock) {
 
 std::optional<int64_t> ModelPool::StartSwap(std::unique_lock<std::mutex>& lock) {
   RefuseTooLarge(lock);
+  if (StartAskedUnload()) return std::nullopt;
   std::vector<std::string> names;
   std::vector<SwapModel> models;
   size_t loaded = 0;
@@ -75,7 +77,7 @@ std::optional<int64_t> ModelPool::StartSwap(std::unique_lock<std::mutex>& lock) 
     loaded += entry.state == State::kLoaded ? 1 : 0;
     models.push_back({.loaded = entry.state == State::kLoaded,
                       .running = entry.counts.running,
-                      .waits_ns = waiting_.OldestNs(name),
+                      .waits_ns = WantedNs(name, entry),
                       .used_ns = entry.used_ns,
                       .loaded_ns = entry.loaded_ns,
                       .bytes = entry.bytes});
@@ -146,6 +148,7 @@ void ModelPool::Load(const std::string& name, size_t loaded) {
   entry.used_ns = entry.loaded_ns = NowNs();
   entry.counts.load_seconds += Seconds(NowNs() - start_ns);
   ++entry.counts.loads;
+  Finish(entry.loads, Status::Ok());
   LogInfo("models: {} is loaded, in {:.2f} s", name, Seconds(NowNs() - start_ns));
 }
 
@@ -197,6 +200,7 @@ void ModelPool::Unload(const std::string& name) {
   entry.state = State::kUnloaded;
   entry.counts.unload_seconds += Seconds(NowNs() - start_ns);
   ++entry.counts.unloads;
+  Finish(entry.unloads, Status::Ok());
   LogInfo("models: {} is unloaded, in {:.2f} s", name, Seconds(NowNs() - start_ns));
 }
 

@@ -82,6 +82,28 @@ HttpResponse ListAll(const std::vector<ServedModel>& models) {
                         {"has_more", false}});
 }
 
+/// As LM Studio describes a model. Its clients know the formats gguf and mlx only.
+nlohmann::json DescribeForLmStudio(const ServedModel& model) {
+  const size_t slash = model.name.rfind('/');
+  return {{"id", model.name},
+          {"object", "model"},
+          {"type", "llm"},
+          {"publisher", slash == std::string::npos ? "" : model.name.substr(0, slash)},
+          {"arch", model.family},
+          {"compatibility_type", "gguf"},
+          {"quantization", ""},
+          {"state", model.state.empty() || model.state == "loaded" ? "loaded" : "not-loaded"},
+          {"max_context_length", model.request_len}};
+}
+
+HttpResponse ListForLmStudio(const std::vector<ServedModel>& models) {
+  nlohmann::json all = nlohmann::json::array();
+  for (const ServedModel& model : models) {
+    if (model.state != "unsupported") all.push_back(DescribeForLmStudio(model));
+  }
+  return ModelResponse({{"object", "list"}, {"data", all}});
+}
+
 }  // namespace
 
 void AddModelRoutes(Router& router, const ServedModel& model) {
@@ -89,7 +111,11 @@ void AddModelRoutes(Router& router, const ServedModel& model) {
 }
 
 void AddModelRoutes(Router& router, const ListServedModels& list) {
-  router.Add("GET", "/v1/models", [list](const HttpRequest&, const Router::Parameters&) { return ListAll(list()); });
+  for (const char* path : {"/v1/models", "/models"}) {  // llama.cpp's router has both
+    router.Add("GET", path, [list](const HttpRequest&, const Router::Parameters&) { return ListAll(list()); });
+  }
+  router.Add("GET", "/api/v0/models",
+             [list](const HttpRequest&, const Router::Parameters&) { return ListForLmStudio(list()); });
   router.Add("GET", "/v1/models/{id}",
              [list](const HttpRequest&, const Router::Parameters& ids) { return GetModel(list(), ids[0]); });
   router.AllowEscapedSlashes("/v1/models/{id}");  // the stock SDKs write "owner%2Fname"

@@ -1,4 +1,5 @@
-// The list of models, each with its adapters and aliases: /v1/models and /v1/models/{id}.
+// The list of models: /v1/models, which is also llama.cpp's /models, and /v1/models/{id}, each with its adapters and
+// aliases; and LM Studio's /api/v0/models, without them.
 // THREAD: any.
 #pragma once
 

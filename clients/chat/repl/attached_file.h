@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "clients/wire/http_client.h"
 #include "clients/wire/outcome.h"
+#include "clients/wire/transport/http_client.h"
 
 namespace ringside::client {
 

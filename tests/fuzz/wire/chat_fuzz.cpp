@@ -100,7 +100,9 @@ std::vector<std::string> Seeds() {
                      R"(/api/embed
 {"model":"tiny","input":["a","b"],"truncate":true,"options":{}})",
                      R"(/tokenize
-{"prompt":"a b","add_special_tokens":false})"}),
+{"prompt":"a b","add_special_tokens":false})",
+                     R"(/models/load
+{"model":"tiny"})"}),
           JoinParts({R"(/v1/messages
 {"model":"tiny","max_tokens":9,"system":[{"type":"text","text":"Be brief.","cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user","content":"Hi"}],"stop_sequences":["z"],"stream":true,"thinking":{"type":"disabled"},"metadata":{"user_id":"u"}})",
                      R"(/v1/messages/count_tokens

@@ -18,7 +18,7 @@
 #include "clients/wire/models.h"
 #include "clients/wire/owners.h"
 #include "clients/wire/server_event.h"
-#include "clients/wire/server_url.h"
+#include "clients/wire/transport/server_url.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace ringside {

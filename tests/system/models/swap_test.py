@@ -5,12 +5,14 @@
 
 import asyncio
 import json
+import os
 import random
+import subprocess
 
 import pytest
 import tiny_model
 from conversation import answer_text
-from server_process import run, wait_for
+from server_process import PATIENCE_S, ROOT, run, wait_for
 from wire import LOST, Http, Socket
 
 NAMES = ("alpha", "bravo", "charlie")
@@ -309,3 +311,175 @@ def test_memory_bounds_the_loaded_models(serve, models):
     assert metrics['ringside_model_loads_total{model="alpha"}'] == 1
     assert metrics['ringside_model_unloads_total{model="alpha"}'] == 1
     assert metrics['ringside_model_loaded{model="charlie"}'] == 1
+
+
+def states(server):
+    return {model["id"]: model["ringside"] for model in json.loads(server.get("/v1/models")[1])["data"]}
+
+
+async def change(port, verb, name):
+    """Status and error code, or state, of a load or an unload on request."""
+    http = Http(port)
+    status, answer = await http.call("POST", f"/models/{verb}", {"model": name})
+    http.close()
+    return status, answer["error"]["code"] if "error" in answer else answer["status"]["value"]
+
+
+def test_load_and_unload_on_request_keep_the_conversations(serve, models):
+    server = serve(models)
+    session = Session(1)  # of bravo
+
+    async def main():
+        await session.open(server.port)
+        assert await change(server.port, "unload", "bravo") == (200, "unloaded")  # nothing to do
+        for _ in range(2):
+            assert await change(server.port, "load", "Bravo") == (200, "loaded")
+            assert states(server)["bravo"]["state"] == "loaded" and states(server)["bravo"]["memory_bytes"] > 0
+        await session.ask(server.port)
+        assert await change(server.port, "unload", "bravo") == (200, "unloaded")
+        assert states(server)["bravo"]["state"] == "unloaded" and states(server)["bravo"]["memory_bytes"] == 0
+        assert server.get("/readyz")[0] == 200
+        await session.ask(server.port)
+        assert session.answers[1][2] in ("host", "disk")  # no replay
+        assert await change(server.port, "load", "alpha") == (200, "loaded")  # there is room for one
+        assert {name: one["state"] for name, one in states(server).items()} == {
+            "alpha": "loaded", "bravo": "unloaded", "charlie": "unloaded"}
+        assert (await change(server.port, "load", "../alpha"), await change(server.port, "unload", "nobody")) == (
+            (404, "model_not_found"),) * 2
+
+    run(main())
+    metrics = server.metrics()
+    assert metrics['ringside_model_loads_total{model="bravo"}'] == 2
+    assert metrics['ringside_model_unloads_total{model="bravo"}'] == 2
+    server.stop()
+
+
+def test_model_with_turns_is_not_unloaded_on_request(serve, models):
+    server = serve(models, stored=False)
+
+    async def main():
+        busy = await Socket.open(server.port)
+        await busy.send({"type": "response.create", "model": "alpha", "input": "Tell me.", **ENDLESS})
+        while (await busy.receive())["type"] != "response.output_text.delta":
+            pass
+        assert await change(server.port, "unload", "alpha") == (409, "model_in_use")
+        # A load waits until there is room; the turn of the other model goes on until its end.
+        load = asyncio.ensure_future(change(server.port, "load", "bravo"))
+        while await change(server.port, "unload", "bravo") != (409, "model_in_use"):
+            pass  # it has not arrived
+        while (await busy.receive())["type"] != "response.output_text.delta":
+            pass
+        assert not load.done() and states(server)["bravo"]["state"] == "unloaded"
+        await busy.send({"type": "response.cancel"})
+        while (await busy.receive())["type"] != "response.incomplete":
+            pass
+        assert await load == (200, "loaded")
+
+        async def unload():
+            while (answer := await change(server.port, "unload", "bravo")) == (409, "model_in_use"):
+                await asyncio.sleep(0.01)
+            return answer
+
+        assert await unload() == (200, "unloaded")
+
+    run(main())
+
+
+def test_loads_and_unloads_at_random_lose_no_turn(start, serve, models):
+    """Operators and clients disagree all the time: each turn gets the answer of an undisturbed server."""
+    sessions = [Session(number) for number in range(6)]
+    expected = expected_answers(start, models, sessions)
+    server = serve(models, "--models-max", 2)
+    order = random.Random(52)
+
+    async def main():
+        for session in sessions:
+            await session.open(server.port)
+
+        async def several(session):
+            for _ in range(TURNS):
+                await session.ask(server.port)
+
+        async def disturb():
+            while True:
+                status, told = await change(server.port, order.choice(("load", "unload")), order.choice(NAMES))
+                assert status == 200 or (status, told) == (409, "model_in_use"), told
+
+        operators = [asyncio.ensure_future(disturb()) for _ in range(2)]
+        await asyncio.gather(*(several(session) for session in sessions))
+        for operator in operators:
+            assert not operator.done(), operator.exception()
+            operator.cancel()
+
+    run(main())
+    for session in sessions:
+        assert [text for text, *_ in session.answers] == [text for text, *_ in expected[session.number]], session.number
+    server.stop()
+
+
+def test_requested_load_that_fails_names_the_reason(serve, models, tmp_path):
+    folder = tmp_path / "copies"
+    folder.mkdir()
+    for name in NAMES[:2]:
+        (folder / f"{name}.gguf").write_bytes((models / f"{name}.gguf").read_bytes())
+    (folder / "broken.gguf").write_bytes(b"GGUF nonsense")
+    server = serve(folder, stored=False)
+    whole = (folder / "bravo.gguf").read_bytes()
+
+    async def main():
+        assert await change(server.port, "load", "bravo") == (200, "loaded")
+        assert await change(server.port, "unload", "bravo") == (200, "unloaded")
+        (folder / "bravo.gguf").write_bytes(whole[: len(whole) // 2])
+        status, code = await change(server.port, "load", "bravo")
+        assert status in (400, 503) and code in ("model_unsupported", "model_load_failed")
+        assert await change(server.port, "load", "broken") == (400, "model_unsupported")
+        assert await change(server.port, "load", "alpha") == (200, "loaded")
+        (folder / "alpha.gguf").unlink()
+        assert await change(server.port, "load", "alpha") == (404, "model_not_found")
+        assert await change(server.port, "unload", "alpha") == (200, "unloaded")  # its memory is freed
+        (folder / "bravo.gguf").write_bytes(whole)
+        # The folder is read again after a while.
+        while (answer := await change(server.port, "load", "bravo")) == (400, "model_unsupported"):
+            await asyncio.sleep(0.05)
+        assert answer == (200, "loaded")  # without the pause after a failure
+
+    run(main())
+
+
+def test_ollama_and_lm_studio_see_the_states(serve, models):
+    server = serve(models, stored=False)
+
+    async def main():
+        http = Http(server.port)
+        status, answer = await http.call("POST", "/api/generate", {"model": "bravo"})
+        assert (status, answer["done_reason"]) == (200, "load"), answer
+        _, running = await http.call("GET", "/api/ps")
+        assert [model["name"] for model in running["models"]] == ["bravo:latest"]
+        _, listed = await http.call("GET", "/api/v0/models")
+        assert {model["id"]: model["state"] for model in listed["data"]} == {
+            "alpha": "not-loaded", "bravo": "loaded", "charlie": "not-loaded"}
+        status, answer = await http.call("POST", "/api/chat", {"model": "bravo", "keep_alive": 0})
+        assert (status, answer["done_reason"]) == (200, "unload"), answer
+        _, running = await http.call("GET", "/api/ps")
+        assert running["models"] == []
+        assert (await http.call("GET", "/models"))[1] == (await http.call("GET", "/v1/models"))[1]
+
+    run(main())
+
+
+def test_commands_list_load_and_unload(serve, models):
+    server = serve(models, stored=False)
+    client = os.environ.get("RINGSIDE_CLIENT") or str(ROOT / "build/cpu/bin/ringside")
+
+    def ringside(*arguments):
+        done = subprocess.run([client, *arguments, "--url", f"http://127.0.0.1:{server.port}"], capture_output=True,
+                              text=True, timeout=PATIENCE_S)
+        return done.returncode, done.stdout + done.stderr
+
+    assert ringside("load", "bravo") == (0, "bravo is loaded.\n")
+    code, table = ringside("models", "--server")
+    rows = {row.split()[0]: row.split()[1] for row in table.splitlines()[1:]}
+    assert code == 0 and rows == {"alpha": "unloaded", "bravo": "loaded", "charlie": "unloaded"}, table
+    assert ringside("unload", "bravo") == (0, "bravo is unloaded.\n")
+    code, said = ringside("load", "delta")
+    assert code == 1 and "The model 'delta' does not exist here" in said

@@ -20,7 +20,7 @@ DASHBOARD = FOLDER / "ringside.dashboard.json"
 # Names in PromQL that are not metrics: functions, operators, labels after by (...).
 SERIES = re.compile(r"\b(ringside:[\w:]+|ringside_\w+|process_\w+)(?:\{([^}]*)\})?")
 # Labels with a small value set that the server or its operator chooses.
-LABELS = {"le", "cause", "source", "tier", "to", "from", "reason", "code", "status", "finished_reason", "version", "model_name", "state"}
+LABELS = {"le", "cause", "source", "tier", "to", "from", "reason", "code", "status", "finished_reason", "version", "model_name", "state", "model"}
 
 
 def promtool(*args, text=None):
@@ -56,9 +56,26 @@ def scrape(model, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def series(scrape):
+def models_scrape(model, tmp_path_factory):
+    """The metrics of a server of several models after a turn."""
+    folder = tmp_path_factory.mktemp("models server")
+    (folder / "models").mkdir()
+    (folder / "models" / "alpha.gguf").symlink_to(model)
+    with ServerProcess(None, "--models-dir", folder / "models", "--threads", 1, folder=folder) as server:
+        server.wait_until_ready()
+
+        async def ask():
+            async with Conversation(server.port) as talk:
+                await talk.ask("Hello.", max_output_tokens=3, ignore_eos=True)
+
+        run(ask())
+        yield server.get("/metrics")[1]
+
+
+@pytest.fixture(scope="module")
+def series(scrape, models_scrape):
     """(name, {label: value}) of all exposed series."""
-    rows = (line.rsplit(" ", 1)[0] for line in scrape.splitlines() if line and not line.startswith("#"))
+    rows = (line.rsplit(" ", 1)[0] for line in (scrape + models_scrape).splitlines() if line and not line.startswith("#"))
     return [(row.split("{")[0], dict(re.findall(r'(\w+)="([^"]*)"', row))) for row in rows]
 
 
@@ -79,8 +96,9 @@ def test_dashboard_matches_its_script():
     assert written == DASHBOARD.read_text(), "run scripts/monitoring/dashboard.py again"
 
 
-def test_metrics_follow_prometheus_conventions(scrape):
-    assert promtool("check", "metrics", text=scrape) == ""
+def test_metrics_follow_prometheus_conventions(scrape, models_scrape):
+    for text in (scrape, models_scrape):
+        assert promtool("check", "metrics", text=text) == ""
 
 
 def test_labels_have_no_client_chosen_values(series):
@@ -116,6 +134,11 @@ def test_turn_is_measured_under_the_vllm_names(series, scrape):
     assert sources == {"slot", "host", "disk", "recomputed"}
     assert '\nringside_session_restore_seconds_count{source="slot"} 1\n' in scrape  # the second turn
     assert "\nringside_ready 1\n" in scrape
+
+
+def test_models_are_measured_by_name(models_scrape):
+    for name, value in (("loaded", "1"), ("loads_total", "1"), ("unloads_total", "0"), ("load_failures_total", "0"), ("requests_waiting", "0")):
+        assert f'\nringside_model_{name}{{model="alpha"}} {value}\n' in models_scrape, name
 
 
 def test_every_alert_links_to_an_existing_section():

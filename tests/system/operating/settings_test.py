@@ -57,6 +57,16 @@ def test_store_path_that_cannot_be_created(refusal, tmp_path):
     assert refusal("--store-path", nowhere).endswith(f'--store-path: "{nowhere}" cannot be made: No such file or directory')
 
 
+def test_folder_of_models_instead_of_a_model(refusal, tmp_path):
+    (tmp_path / "below").mkdir()
+    first = tiny_model.make(tmp_path / "below" / "first.gguf")
+    said = refusal(model=tmp_path)
+    assert said.endswith(f"--model: the folder {tmp_path} has a model below it, but is none: choose one, --model {first}, "
+                         f"or serve it with --models-dir {tmp_path}")
+    tiny_model.make(tmp_path / "second.gguf")
+    assert refusal(model=tmp_path).endswith(f"or serve all with --models-dir {tmp_path}")
+
+
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o660])
 def test_keys_file_readable_by_others(refusal, tmp_path, mode):
     keys = written(tmp_path / "keys", "secret\n", mode)

@@ -65,5 +65,33 @@ TEST_F(AliasedModel, IsListedUnderFullNameAliasesOnly) {
   EXPECT_EQ(Call("GET", "/v1/models/gpt-5").status, 404);
 }
 
+TEST(ModelLists, OtherServersClientsFindTheStates) {
+  Router router;
+  AddModelRoutes(router, [] {
+    return std::vector<ServedModel>{
+        {.name = "own/small", .request_len = 4096, .state = "loaded", .family = "llama", .memory_bytes = 7},
+        {.name = "large", .adapters = {"sql"}, .state = "loading"},
+        {.name = "broken", .state = "unsupported"}};
+  });
+  const auto get = [&](const std::string& path) {
+    return Json::parse(router.Route({.method = "GET", .path = path}).body);
+  };
+  EXPECT_EQ(get("/models"), get("/v1/models"));
+  EXPECT_EQ(get("/models")["data"][0]["status"]["value"], "loaded");
+  EXPECT_EQ(get("/models")["data"][0]["ringside"]["memory_bytes"], 7);
+  const Json list = get("/api/v0/models")["data"];
+  ASSERT_EQ(list.size(), 2u);
+  EXPECT_EQ(list[0], Json({{"arch", "llama"},
+                           {"compatibility_type", "gguf"},
+                           {"id", "own/small"},
+                           {"max_context_length", 4096},
+                           {"object", "model"},
+                           {"publisher", "own"},
+                           {"quantization", ""},
+                           {"state", "loaded"},
+                           {"type", "llm"}}));
+  EXPECT_EQ(list[1]["state"], "not-loaded");
+}
+
 }  // namespace
 }  // namespace ringside

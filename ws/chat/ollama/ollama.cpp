@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "ws/chat/message_fields.h"
+#include "ws/chat/model_changes.h"
 #include "ws/chat/ollama/ollama_embed.h"
 #include "ws/chat/ollama/ollama_errors.h"
 #include "ws/chat/prompts.h"
@@ -127,9 +128,11 @@ Status ReadOllamaFormat(const JsonValue& value, const std::string& param, const 
   return Status::Ok();
 }
 
-/// The model always stays in memory.
+/// 0 without a prompt unloads the model. Other times have no effect: memory decides.
 Status ReadKeepAlive(const JsonValue& value, const std::string&, const FieldContext&, OllamaRequest* request) {
-  request->unloads = value.is_number() && value.number() == 0;
+  constexpr std::string_view kNone[] = {"0", "0s", "0m", "0h"};
+  request->unloads =
+      value.is_number() ? value.number() == 0 : value.is_string() && std::ranges::count(kNone, value.string()) > 0;
   return Status::Ok();
 }
 
@@ -176,9 +179,7 @@ const FieldTable<OllamaRequest>& TableOf(OllamaFace face) {
   return face == OllamaFace::kChat ? chat : generate;
 }
 
-Result<OllamaRequest> ReadOllamaRequest(const HttpRequest& request, OllamaFace face,
-                                        const SessionTableOptions& options) {
-  ASSIGN_OR_RETURN(const JsonValue body, ReadBody(request));
+Result<OllamaRequest> ReadOllamaRequest(const JsonValue& body, OllamaFace face, const SessionTableOptions& options) {
   OllamaRequest out;
   out.ignored = IgnoredFields(options.strict_requests);
   out.turn = StatelessTurn(options);
@@ -333,20 +334,30 @@ Status PrepareContinuation(const SessionTable& table, const SessionTableOptions&
 }
 
 HttpResponse Answer(const ChatService& service, OllamaFace face, const HttpRequest& request) {
-  const auto model = OptionsOf(service.table, request);
-  if (!model.ok()) return OllamaRefusal(model.status());
-  const SessionTableOptions& options = **model;
-  Result<OllamaRequest> read = ReadOllamaRequest(request, face, options);
+  const auto body = ReadAskedBody(service.table, request);
+  if (!body.ok()) return OllamaRefusal(body.status());
+  const SessionTableOptions& options = *body->options;
+  Result<OllamaRequest> read = ReadOllamaRequest(body->json, face, options);
   if (!read.ok()) return OllamaRefusal(read.status());
   if (const Status begun = PrepareContinuation(service.table, options, &*read); !begun.ok())
     return OllamaRefusal(begun);
+  const bool asks = !read->turn.input.empty() || read->turn.raw;
+  // A load or an unload delays the turns of others.
+  const bool changes = !asks && service.change_model && request.scopes.Has(Scopes::Admin());
+  if (!asks && read->unloads && service.change_model && !changes) {
+    const Status noted = read->ignored.Hint("keep_alive", "an unload with a key without scope admin");
+    if (!noted.ok()) return OllamaRefusal(noted);
+  }
   const std::vector<std::string>& ignored = read->ignored.names();
   auto format = std::make_shared<OllamaFormat>(*options.tokenizer, face, ModelNameOf(read->turn.adapter, options),
                                                read->logprobs, !read->reasoning.hidden, ignored);
-  if (read->turn.input.empty() && !read->turn.raw) {
-    HttpResponse answer;
-    answer.body = format->Empty(read->unloads ? "unload" : "load");
-    return Reported(std::move(answer), options, request, ignored);
+  if (!asks) {
+    const auto answer_of = [format, unloads = read->unloads](const Status& status) {
+      return status.ok() ? JsonResponse(format->Empty(unloads ? "unload" : "load")) : OllamaRefusal(status);
+    };
+    const ModelChange change = read->unloads ? ModelChange::kUnload : ModelChange::kLoad;
+    return Reported(changes ? AnswerModelChange(service, change, options.model_name, answer_of) : answer_of({}),
+                    options, request, ignored);
   }
   HttpResponse answer = AnswerStateless(service, request,
                                         {.prompts = {std::move(read->turn)},
@@ -413,8 +424,7 @@ const FieldTable<ModelQuestion>& QuestionTable(bool pulls) {
   return pulls ? pull : show;
 }
 
-Result<ModelQuestion> ReadQuestion(const HttpRequest& request, bool pulls, const SessionTableOptions& options) {
-  ASSIGN_OR_RETURN(const JsonValue body, ReadBody(request));
+Result<ModelQuestion> ReadQuestion(const JsonValue& body, bool pulls, const SessionTableOptions& options) {
   ModelQuestion out{.ignored = IgnoredFields(options.strict_requests)};
   RETURN_IF_ERROR(QuestionTable(pulls).Read(body, {options, &out.ignored}, &out));
   return out;
@@ -422,7 +432,9 @@ Result<ModelQuestion> ReadQuestion(const HttpRequest& request, bool pulls, const
 
 /// Clients pull a model before they use it: the served one is always present.
 HttpResponse PullModel(const SessionTableOptions& options, const HttpRequest& request) {
-  const Result<ModelQuestion> asked = ReadQuestion(request, /*pulls=*/true, options);
+  const Result<JsonValue> body = ReadBody(request);
+  if (!body.ok()) return OllamaRefusal(body.status());
+  const Result<ModelQuestion> asked = ReadQuestion(*body, /*pulls=*/true, options);
   if (!asked.ok()) return OllamaRefusal(asked.status());
   JsonWriter json;
   json.BeginObject().Field("status", "success");
@@ -433,8 +445,11 @@ HttpResponse PullModel(const SessionTableOptions& options, const HttpRequest& re
   return Reported(std::move(response), options, request, asked->ignored.names());
 }
 
-HttpResponse ShowModel(const SessionTableOptions& options, const ServerFacts& facts, const HttpRequest& request) {
-  const Result<ModelQuestion> asked = ReadQuestion(request, /*pulls=*/false, options);
+HttpResponse ShowModel(const ChatService& service, const ServerFacts& facts, const HttpRequest& request) {
+  const auto body = ReadAskedBody(service.table, request);
+  if (!body.ok()) return OllamaRefusal(body.status());
+  const SessionTableOptions& options = *body->options;
+  const Result<ModelQuestion> asked = ReadQuestion(body->json, /*pulls=*/false, options);
   if (!asked.ok()) return OllamaRefusal(asked.status());
   JsonWriter json;
   json.BeginObject().Field("modelfile", "").Field("parameters", "").Field("template", "");
@@ -484,10 +499,8 @@ void AddOllamaRoutes(Router& router, const ChatService& service, const ServerFac
              [service, facts](const HttpRequest&, const Ids&) { return ListModels(service, facts, /*loaded=*/true); });
   router.Add("POST", "/api/pull",
              [service](const HttpRequest& r, const Ids&) { return PullModel(service.table.options(), r); });
-  router.Add("POST", "/api/show", [service, facts](const HttpRequest& r, const Ids&) {
-    const auto model = OptionsOf(service.table, r);
-    return model.ok() ? ShowModel(**model, facts, r) : OllamaRefusal(model.status());
-  });
+  router.Add("POST", "/api/show",
+             [service, facts](const HttpRequest& r, const Ids&) { return ShowModel(service, facts, r); });
   router.Add("GET", "/api/version", [facts](const HttpRequest&, const Ids&) {
     JsonWriter json;
     json.BeginObject().Field("version", kOllamaVersion).Key("ringside").BeginObject();

@@ -53,8 +53,7 @@ const FieldTable<OllamaEmbedRequest>& Table(bool one) {
   return tables[one ? 1 : 0];
 }
 
-Result<OllamaEmbedRequest> ReadRequest(const HttpRequest& request, bool one, const SessionTableOptions& options) {
-  ASSIGN_OR_RETURN(const JsonValue body, ReadBody(request));
+Result<OllamaEmbedRequest> ReadRequest(const JsonValue& body, bool one, const SessionTableOptions& options) {
   OllamaEmbedRequest out;
   out.ignored = IgnoredFields(options.strict_requests);
   out.turn = StatelessTurn(options);
@@ -99,10 +98,10 @@ class OllamaWriter final : public EmbeddingWriter {
 }  // namespace
 
 HttpResponse OllamaEmbed(const ChatService& service, bool one, const HttpRequest& request) {
-  const auto model = OptionsOf(service.table, request);
-  if (!model.ok()) return OllamaRefusal(model.status());
-  const SessionTableOptions& options = **model;
-  Result<OllamaEmbedRequest> read = ReadRequest(request, one, options);
+  const auto body = ReadAskedBody(service.table, request);
+  if (!body.ok()) return OllamaRefusal(body.status());
+  const SessionTableOptions& options = *body->options;
+  Result<OllamaEmbedRequest> read = ReadRequest(body->json, one, options);
   if (!read.ok()) return OllamaRefusal(read.status());
   auto writer = std::make_shared<OllamaWriter>(one, ModelNameOf(read->turn.adapter, options), read->ignored.names());
   return AnswerEmbeddings(service, options, request, *std::move(read), std::move(writer));

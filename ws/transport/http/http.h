@@ -128,7 +128,7 @@ class Router {
   /// The body limit of this request; `others` unless the path has its own.
   int64_t BodyLimit(const HttpRequest& request, int64_t others) const;
   /// Runs the handler of the first matching pattern: "/v1/conversations/import", added first, takes precedence over
-  /// "/v1/conversations/{id}" for every method. 404 for an unknown path, 405 with Allow for an unknown method.
+  /// "/v1/conversations/{id}" for every method and key. 404 for an unknown path, 405 with Allow for an unknown method.
   /// THREAD: any, after all Adds.
   HttpResponse Route(const HttpRequest& request) const;
 
@@ -146,8 +146,9 @@ class Router {
   };
   /// Sets the brace values if the path matches.
   static bool Match(const Entry& entry, const std::vector<std::string>& path, Parameters& values);
-  /// Returns the first entry whose pattern matches the path, whatever its method; entries_.end() if there is none.
-  std::vector<Entry>::const_iterator FirstFor(const HttpRequest& request) const;
+  /// Returns the entries of the first pattern that matches the path, whatever their methods and scopes: a word with a
+  /// route of its own is never a value of a later pattern. Sets the brace values.
+  std::vector<const Entry*> EntriesFor(const std::string& path, Parameters* values) const;
   /// The known path that the request misses by a base URL without /v1, or with one /v1 too many; "" if there is none.
   std::string PathUnderOtherBase(const HttpRequest& request) const;
   std::vector<Entry> entries_;

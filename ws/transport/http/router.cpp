@@ -59,10 +59,14 @@ void Router::Add(std::string method, std::string pattern, Handler handler, Scope
       {std::move(method), std::move(pattern), std::move(segments), std::move(handler), scope, false, false});
 }
 
-std::vector<Router::Entry>::const_iterator Router::FirstFor(const HttpRequest& request) const {
-  const std::vector<std::string> path = SplitPath(request.path);
-  Parameters values;
-  return std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return Match(entry, path, values); });
+std::vector<const Router::Entry*> Router::EntriesFor(const std::string& path, Parameters* values) const {
+  const std::vector<std::string> segments = SplitPath(path);
+  std::vector<const Entry*> all;
+  for (const Entry& entry : entries_) {
+    const bool fits = all.empty() ? Match(entry, segments, *values) : entry.segments == all.front()->segments;
+    if (fits) all.push_back(&entry);
+  }
+  return all;
 }
 
 void Router::AnswerWhileDraining(std::string_view method, std::string_view pattern) {
@@ -75,17 +79,18 @@ void Router::AnswerWhileDraining(std::string_view method, std::string_view patte
 
 bool Router::IsAnsweredWhileDraining(const HttpRequest& request) const {
   if (request.method == "GET" || request.method == "HEAD") return true;
-  const auto first = FirstFor(request);
-  return first != entries_.end() && std::any_of(first, entries_.end(), [&](const Entry& entry) {
-           return entry.while_draining && entry.method == request.method && entry.segments == first->segments;
-         });
+  Parameters values;
+  return std::ranges::any_of(EntriesFor(request.path, &values), [&](const Entry* entry) {
+    return entry->while_draining && entry->method == request.method;
+  });
 }
 
 int64_t Router::BodyLimit(const HttpRequest& request, int64_t others) const {
   const auto at = body_bytes_.find(request.path);
   if (at == body_bytes_.end()) return others;
-  const auto first = FirstFor(request);
-  return first != entries_.end() && request.scopes.Has(first->scope) ? at->second : others;
+  Parameters values;
+  const std::vector<const Entry*> entries = EntriesFor(request.path, &values);
+  return !entries.empty() && request.scopes.Has(entries.front()->scope) ? at->second : others;
 }
 
 std::vector<std::string> Router::Describe() const {
@@ -102,28 +107,23 @@ std::string Router::PathUnderOtherBase(const HttpRequest& request) const {
   if (request.path.starts_with("/v1/")) others.push_back(request.path.substr(kBase.size()));
   Parameters values;
   for (const std::string& other : others) {
-    const std::vector<std::string> path = SplitPath(other);
-    const auto fits = [&](const Entry& entry) {
-      return entry.method == request.method && request.scopes.Has(entry.scope) && Match(entry, path, values);
+    const auto fits = [&](const Entry* entry) {
+      return entry->method == request.method && request.scopes.Has(entry->scope);
     };
-    if (std::ranges::any_of(entries_, fits)) return other;
+    if (std::ranges::any_of(EntriesFor(other, &values), fits)) return other;
   }
   return "";
 }
 
 HttpResponse Router::Route(const HttpRequest& request) const {
-  const std::vector<std::string> path = SplitPath(request.path);
   // HEAD is GET without the body, which the transport leaves out.
   const std::string& method = request.method == "HEAD" ? "GET" : request.method;
   std::vector<std::string> allowed;
-  const std::vector<std::string>* pattern = nullptr;  // the first that fits
   Parameters values;
-  for (const Entry& entry : entries_) {
-    if (!request.scopes.Has(entry.scope)) continue;
-    if (pattern != nullptr ? entry.segments != *pattern : !Match(entry, path, values)) continue;
-    pattern = &entry.segments;
-    if (entry.method == method) return entry.handler(request, values);
-    if (std::find(allowed.begin(), allowed.end(), entry.method) == allowed.end()) allowed.push_back(entry.method);
+  for (const Entry* entry : EntriesFor(request.path, &values)) {
+    if (!request.scopes.Has(entry->scope)) continue;
+    if (entry->method == method) return entry->handler(request, values);
+    if (std::find(allowed.begin(), allowed.end(), entry->method) == allowed.end()) allowed.push_back(entry->method);
   }
   if (allowed.empty()) {
     std::string message = "There is nothing at " + request.method + " " + request.path + ".";

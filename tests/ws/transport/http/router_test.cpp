@@ -56,6 +56,8 @@ TEST(RouterTest, NamesThePathThatAWrongBaseUrlMisses) {
   router.Add("POST", "/v1/chat/completions", Join("chat"));
   router.Add("POST", "/api/chat", Join("ollama"));
   router.Add("POST", "/v1/admin", Join("admin"), Scopes::Admin());
+  router.Add("POST", "/v1/things/import", Join("import"), Scopes::Admin());
+  router.Add("POST", "/v1/things/{id}", Join("post"));
   const auto message = [&](const std::string& method, const std::string& path) {
     HttpRequest request;
     request.method = method;
@@ -70,7 +72,9 @@ TEST(RouterTest, NamesThePathThatAWrongBaseUrlMisses) {
   EXPECT_EQ(message("POST", "/v1/api/chat"),
             "There is nothing at POST /v1/api/chat. Check the base URL: /api/chat exists.");
   EXPECT_EQ(message("GET", "/chat/completions"), "There is nothing at GET /chat/completions.");
-  EXPECT_EQ(message("POST", "/admin"), "There is nothing at POST /admin.");  // not for this key
+  // Not for this key.
+  EXPECT_EQ(message("POST", "/admin"), "There is nothing at POST /admin.");
+  EXPECT_EQ(message("POST", "/things/import"), "There is nothing at POST /things/import.");
 }
 
 TEST(RouterTest, AnswersReadsAndListedRoutesWhileDraining) {
@@ -112,7 +116,12 @@ TEST(RouterTest, RouteIsHiddenWithoutItsScope) {
     return router.Route(request);
   };
   EXPECT_EQ(ask("POST", "/things/all", Scopes::All()).body, "admin");
-  EXPECT_EQ(ask("POST", "/things/all", Scopes::Chat()).body, "post,all") << "as any other name";
+  for (const char* method : {"POST", "GET"}) {
+    const HttpResponse hidden = ask(method, "/things/all", Scopes::Chat());
+    EXPECT_EQ(hidden.status, 404) << "a verb, not an id";
+    EXPECT_NE(hidden.body.find(std::string("There is nothing at ") + method + " /things/all."), std::string::npos);
+  }
+  EXPECT_EQ(ask("POST", "/things/other", Scopes::Chat()).body, "post,other");
   EXPECT_EQ(ask("GET", "/figures", Scopes::Metrics()).body, "figures");
   for (const Scopes scopes : {Scopes(), Scopes::Chat(), Scopes::Chat() | Scopes::Admin()}) {
     const HttpResponse hidden = ask("GET", "/figures", scopes), none = ask("GET", "/nothing", scopes);

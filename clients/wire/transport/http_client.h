@@ -6,7 +6,7 @@
 #include <string>
 
 #include "clients/wire/outcome.h"
-#include "clients/wire/server_url.h"
+#include "clients/wire/transport/server_url.h"
 
 namespace ringside::client {
 

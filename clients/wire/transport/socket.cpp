@@ -1,4 +1,4 @@
-#include "clients/wire/socket.h"
+#include "clients/wire/transport/socket.h"
 
 #include <boost/asio/connect.hpp>
 #include <boost/asio/io_context.hpp>
@@ -14,8 +14,8 @@
 #include <deque>
 #include <utility>
 
-#include "clients/wire/io_runtime_impl.h"
-#include "clients/wire/wire_stream.h"
+#include "clients/wire/transport/io_runtime_impl.h"
+#include "clients/wire/transport/wire_stream.h"
 
 namespace ringside::client {
 

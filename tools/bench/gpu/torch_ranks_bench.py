@@ -1,7 +1,7 @@
 """The counterpart of `step_bench --ranks N`: tensor-parallel decode and prefill in PyTorch, as fast as we can make
 them.
 
-    python3 tools/bench/torch_ranks_bench.py llama-8b|llama-70b [--ranks 2] [--batches 1,32] [--context 1024] [--prefill
+    python3 tools/bench/gpu/torch_ranks_bench.py llama-8b|llama-70b [--ranks 2] [--batches 1,32] [--context 1024] [--prefill
     2048]
 
 One process per GPU. The layers of torch_step_bench.py with the usual sharding: q-k-v, gate-up and head by rows, the two

@@ -1,4 +1,4 @@
-#include "tools/bench/nccl_sums.h"
+#include "tools/bench/gpu/nccl_sums.h"
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>

@@ -1,4 +1,4 @@
-#include "ws/chat/anthropic_messages.h"
+#include "ws/chat/anthropic/anthropic_messages.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 
 #include "base/context_overflow.h"
 #include "session/ids.h"
-#include "ws/chat/anthropic_content.h"
+#include "ws/chat/anthropic/anthropic_content.h"
 #include "ws/chat/message_fields.h"
 #include "ws/chat/prompts.h"
 #include "ws/content/asked_model.h"
@@ -191,9 +191,7 @@ const FieldTable<MessageRequest>& MessageTable() {
   return table;
 }
 
-Result<MessageRequest> ReadMessageRequest(const HttpRequest& request, const SessionTableOptions& options,
-                                          bool counts_only) {
-  ASSIGN_OR_RETURN(const JsonValue body, ReadBody(request));
+Result<MessageRequest> ReadMessageRequest(const JsonValue& body, const SessionTableOptions& options, bool counts_only) {
   MessageRequest out;
   out.ignored = IgnoredFields(options.strict_requests);
   out.turn = StatelessTurn(options);
@@ -419,10 +417,10 @@ Status ContinueIfStarted(const ChatService& service, const HttpRequest& request,
 }
 
 HttpResponse CreateMessage(const ChatService& service, const HttpRequest& request) {
-  const auto model = OptionsOf(service.table, request);
-  if (!model.ok()) return ErrorAnswer(model.status());
-  const SessionTableOptions& options = **model;
-  Result<MessageRequest> read = ReadMessageRequest(request, options, /*counts_only=*/false);
+  const auto body = ReadAskedBody(service.table, request);
+  if (!body.ok()) return ErrorAnswer(body.status());
+  const SessionTableOptions& options = *body->options;
+  Result<MessageRequest> read = ReadMessageRequest(body->json, options, /*counts_only=*/false);
   if (!read.ok()) return ErrorAnswer(read.status());
   Result<EditsReport> edits = EditHistory(service, request, /*counts_only=*/false, &*read);
   if (!edits.ok()) return ErrorAnswer(edits.status());
@@ -435,10 +433,10 @@ HttpResponse CreateMessage(const ChatService& service, const HttpRequest& reques
 }
 
 HttpResponse CountTokens(const ChatService& service, const HttpRequest& request) {
-  const auto model = OptionsOf(service.table, request);
-  if (!model.ok()) return ErrorAnswer(model.status());
-  const SessionTableOptions& options = **model;
-  Result<MessageRequest> read = ReadMessageRequest(request, options, /*counts_only=*/true);
+  const auto body = ReadAskedBody(service.table, request);
+  if (!body.ok()) return ErrorAnswer(body.status());
+  const SessionTableOptions& options = *body->options;
+  Result<MessageRequest> read = ReadMessageRequest(body->json, options, /*counts_only=*/true);
   if (!read.ok()) return ErrorAnswer(read.status());
   const Caller caller = CallerOf(request);
   const bool edited = read->edits.has_value();

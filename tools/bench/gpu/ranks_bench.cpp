@@ -18,8 +18,8 @@
 
 #include "kernels/ranks/ranks.h"
 #include "kernels/ranks/stream_comm.h"
+#include "tools/bench/gpu/nccl_sums.h"
 #include "tools/bench/must_have.h"
-#include "tools/bench/nccl_sums.h"
 
 namespace ringside {
 namespace {

@@ -1,6 +1,6 @@
 """Times concurrent requests with a long common prefix, on a GPU whose memory is full of idle caches.
 
-    python3 tools/bench/prefix_burst.py --bin build/cuda/bin [--fill 950000] [--requests 32] [--shared 12000]
+    python3 tools/bench/gpu/prefix_burst.py --bin build/cuda/bin [--fill 950000] [--requests 32] [--shared 12000]
 
 Starts a server with Llama-3.1-8B's shape and random weights. Fills the memory with conversations of 4,000 tokens, then
 sends the requests three times: twice all at once, once the first 50 ms ahead. Prints times to first token, cached

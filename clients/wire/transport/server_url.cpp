@@ -1,4 +1,4 @@
-#include "clients/wire/server_url.h"
+#include "clients/wire/transport/server_url.h"
 
 #include <charconv>
 

@@ -1,4 +1,4 @@
-#include "ws/chat/anthropic_content.h"
+#include "ws/chat/anthropic/anthropic_content.h"
 
 #include <algorithm>
 

@@ -5,7 +5,7 @@
 #include <boost/asio/io_context.hpp>
 #include <thread>
 
-#include "clients/wire/io_runtime.h"
+#include "clients/wire/transport/io_runtime.h"
 
 namespace ringside::client {
 

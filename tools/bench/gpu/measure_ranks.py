@@ -1,7 +1,7 @@
 """Benchmarks two GPUs that share a model, and two with a copy each, against one; weights are random, generated on the
 GPUs. With --pipeline it also measures steps with layers split into stages.
 
-    python3 tools/bench/measure_ranks.py --bin build/cuda/bin [--gpus 2] [--pipeline 2]
+    python3 tools/bench/gpu/measure_ranks.py --bin build/cuda/bin [--gpus 2] [--pipeline 2]
         [--parts ceilings,sums,steps,restores,engines] [--conversations 256]
 
 The engines' rate is printed with the CPU share of each kind of server thread: the busiest of that name, and in

@@ -1,7 +1,7 @@
 """The counterpart of step_bench: the fastest decode and prefill in PyTorch that we can write, for the same shapes.
 
-    python3 tools/bench/torch_step_bench.py smollm2|gpt2|llama-1b|llama-8b [--batches 1,8,32,128] [--contexts 1024,4096]
-                                            [--prefill 512,2048,8192] [--append 64]  (onto the longest context)
+    python3 tools/bench/gpu/torch_step_bench.py smollm2|gpt2|llama-1b|llama-8b [--batches 1,8,32,128] [--contexts 1024,4096]
+                                                [--prefill 512,2048,8192] [--append 64]  (onto the longest context)
 
 Random bf16 weights N(0, 0.02), N(0, 1) keys and values, greedy. Fused q-k-v and gate-up matrices, static cache,
 Inductor (coordinate descent at batch 1, max-autotune at 32, cuBLAS elsewhere), the same compiled code for every layer,
@@ -20,13 +20,16 @@ import statistics
 import sys
 import time
 import traceback
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from make_random_model import SHAPES
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.bias import causal_lower_right
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
+
+sys.path.append(str(Path(__file__).parents[1]))
+from make_random_model import SHAPES  # noqa: E402
 
 STEPS, REPEATS = 32, 7
 

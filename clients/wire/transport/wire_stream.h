@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "clients/wire/server_url.h"
+#include "clients/wire/transport/server_url.h"
 
 namespace ringside::client {
 

@@ -1,11 +1,11 @@
-#include "clients/wire/http_client.h"
+#include "clients/wire/transport/http_client.h"
 
 #include <boost/beast/http/parser.hpp>
 #include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "base/json/json_tree.h"
-#include "clients/wire/http_exchange.h"
+#include "clients/wire/transport/http_exchange.h"
 
 namespace ringside::client {
 namespace {
@@ -14,7 +14,7 @@ namespace http = boost::beast::http;
 
 constexpr uint64_t kMaxBodyBytes = 256u << 20;
 
-Failure RefusedBy(int status, const std::string& body) {
+Failure RefusedBy(int status, const std::string& body, bool with_key) {
   Failure failure{"The server answered HTTP " + std::to_string(status) + ".", status};
   const auto json = ParseJsonTree(body, kLargeJson);
   if (json.is_object() && json.contains("error") && json["error"].is_object()) {
@@ -29,7 +29,10 @@ Failure RefusedBy(int status, const std::string& body) {
   // A route outside the key's scope answers like an unknown one.
   if (status == 404 && failure.message.starts_with("There is nothing at "))
     failure.message += " The command may need a key with scope admin.";
-  if (status == 401) failure.message += " Give the server's key with --api-key or RINGSIDE_API_KEY.";
+  // The server's own sentence about a missing key names the header, which this program sets.
+  constexpr const char* kFlags = "--api-key or RINGSIDE_API_KEY.";
+  if (status == 401 && with_key) failure.message += std::string(" Check ") + kFlags;
+  if (status == 401 && !with_key) failure.message = std::string("The server requires a key: give it with ") + kFlags;
   return failure;
 }
 
@@ -60,7 +63,7 @@ Outcome<HttpAnswer> HttpClient::Request(const std::string& method, const std::st
     return Failure{"Cannot reach the server at " + url_.Authority() + ": " + exchange.Explain(error) + "."};
   }
   HttpAnswer answer{static_cast<int>(parser.get().result_int()), std::move(parser.get().body())};
-  if (answer.status >= 400) return RefusedBy(answer.status, answer.body);
+  if (answer.status >= 400) return RefusedBy(answer.status, answer.body, !api_key_.empty());
   return answer;
 }
 

@@ -1,7 +1,7 @@
 """Decode and prefill of a hybrid's shape in transformers, with flash-linear-attention's kernels if it is installed.
 
-    python3 tools/bench/torch_hybrid_bench.py qwen3.5-4b|qwen3.6-27b|qwen3.6-35b-a3b [--layers N] [--prefill 2048,8192]
-                                              [--batches 1,32] [--context 1024]
+    python3 tools/bench/gpu/torch_hybrid_bench.py qwen3.5-4b|qwen3.6-27b|qwen3.6-35b-a3b [--layers N] [--prefill 2048,8192]
+                                                  [--batches 1,32] [--context 1024]
 
 Random bf16 weights N(0, 0.02). Decode is the model's forward with its own cache, greedy, without a graph: what a user
 of transformers gets. One JSON object per measurement, "ms" the median, named like step_bench's.
@@ -10,12 +10,16 @@ of transformers gets. One JSON object per measurement, "ms" the median, named li
 import argparse
 import json
 import statistics
+import sys
 import time
+from pathlib import Path
 
 import torch
 import transformers
-from random_shapes import INTERVAL, KERNEL, SHAPES, STATE
 from transformers.initialization import no_init_weights
+
+sys.path.append(str(Path(__file__).parents[1]))
+from random_shapes import INTERVAL, KERNEL, SHAPES, STATE  # noqa: E402
 
 STEPS, REPEATS = 16, 3
 

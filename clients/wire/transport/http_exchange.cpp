@@ -1,4 +1,4 @@
-#include "clients/wire/http_exchange.h"
+#include "clients/wire/transport/http_exchange.h"
 
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/beast/core/tcp_stream.hpp>

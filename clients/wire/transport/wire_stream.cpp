@@ -1,4 +1,4 @@
-#include "clients/wire/wire_stream.h"
+#include "clients/wire/transport/wire_stream.h"
 
 #include <arpa/inet.h>
 #include <openssl/ssl.h>

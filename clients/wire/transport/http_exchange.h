@@ -10,8 +10,8 @@
 #include <chrono>
 #include <string>
 
-#include "clients/wire/server_url.h"
-#include "clients/wire/wire_stream.h"
+#include "clients/wire/transport/server_url.h"
+#include "clients/wire/transport/wire_stream.h"
 
 namespace ringside::client {
 
