@@ -1,13 +1,13 @@
-// Consistent hashing as in a proxy (Karger et al. 1997): every server has points on a ring of numbers, and a key
-// belongs to the server of the next point, or of the next one whose server accepts it: one that is up and, with bounded
-// loads (Mirrokni, Thorup, Zadimoghaddam 2018), not too full. THREAD: one.
+// Consistent hashing as in a proxy (Karger et al. 1997): every member has points on a ring of numbers, in proportion to
+// its weight, and a key belongs to the member of the next point, or of the next one that is accepted: a member that is
+// up and, with bounded loads (Mirrokni, Thorup, Zadimoghaddam 2018), not too full. THREAD: one.
 #pragma once
 
 #include <algorithm>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <utility>
 #include <vector>
 
 namespace ringside {
@@ -22,37 +22,34 @@ inline uint64_t HashOf(uint64_t x) {
 
 class HashRing {
  public:
-  /// `points`: of each server.
-  explicit HashRing(int64_t points) : points_per_server_(points) {}
-
-  /// Adds servers [begin, end).
-  void Add(uint32_t begin, uint32_t end) {
-    for (uint32_t server = begin; server < end; ++server) {
-      for (int64_t i = 0; i < points_per_server_; ++i) {
-        points_.emplace_back(HashOf(HashOf(server) + static_cast<uint64_t>(i)), server);
-      }
+  /// Adds a member with `points` points. Call Sort after the last one.
+  void Add(uint32_t member, int64_t points) {
+    for (int64_t i = 0; i < points; ++i) {
+      points_.push_back({HashOf(HashOf(member) + static_cast<uint64_t>(i)), member, static_cast<uint32_t>(i)});
     }
-    std::ranges::sort(points_);
   }
-  /// Removes the servers before `end`.
-  void Remove(uint32_t end) {
-    std::erase_if(points_, [&](const auto& point) { return point.second < end; });
-  }
-  /// The first server after `key` for which accepts(server) is true; nullopt if there is none.
+  void Sort() { std::ranges::sort(points_); }
+
+  /// The first member after `key` for which accepts(member, i) is true, where i is the point's index among the
+  /// member's; nullopt if there is none.
   template <class Accepts>
   std::optional<uint32_t> Find(uint64_t key, Accepts&& accepts) const {
-    const auto begin = std::ranges::lower_bound(points_, std::pair(key, uint32_t{0}));
+    const auto begin = std::ranges::lower_bound(points_, key, {}, &Point::at);
     auto at = static_cast<size_t>(begin - points_.begin());
     for (size_t i = 0; i < points_.size(); ++i, ++at) {
-      const uint32_t server = points_[at % points_.size()].second;
-      if (accepts(server)) return server;
+      const Point& point = points_[at % points_.size()];
+      if (accepts(point.member, point.index)) return point.member;
     }
     return std::nullopt;
   }
 
  private:
-  const int64_t points_per_server_;
-  std::vector<std::pair<uint64_t, uint32_t>> points_;
+  struct Point {
+    uint64_t at;
+    uint32_t member, index;
+    auto operator<=>(const Point&) const = default;
+  };
+  std::vector<Point> points_;
 };
 
 }  // namespace ringside
