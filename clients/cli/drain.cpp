@@ -10,7 +10,7 @@
 
 #include "base/json/json_tree.h"
 #include "clients/terminal/sanitiser.h"
-#include "clients/wire/http_client.h"
+#include "clients/wire/transport/http_client.h"
 
 namespace ringside::client {
 namespace {
