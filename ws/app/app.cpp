@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "kernels/ranks/processes.h"
+#include "session/journal/shared_log.h"
 #include "session/table/session_table.h"
 #include "ws/app/app_access.h"
 #include "ws/app/app_deadline.h"
@@ -445,6 +446,7 @@ std::string Serving::Trouble() const {
   }
   if (storage_->lost()) return "the store was deleted, moved or replaced";
   if (!storage_->healthy()) return storage_->shared() ? storage_->Check().message() : "the disk has failed";
+  if (storage_->shared() && !storage_->journal()->shared()->HoldsLease()) return "the store does not answer";
   if (storage_->journal() != nullptr) {
     std::lock_guard lock(storage_check_mutex_);
     if (std::string trouble = StoreTrouble(storage_check_, storage_->journal()->stats()); !trouble.empty())
