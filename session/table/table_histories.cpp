@@ -51,9 +51,13 @@ std::shared_ptr<void> SessionTable::State::ReserveLocked(const std::string& name
 
 void SessionTable::State::LoadHistories(const Caller& caller, const std::string& beginning) {
   const std::string owner = shared ? shared.ChainOwner(caller.principal) : caller.principal;
+  std::vector<std::string> names;
   for (int number = 0; number < kChainsPerPrefix; ++number) {
-    const std::string name = ChainName(owner, beginning, number);
-    if (histories.stored.Contains(name)) continue;
+    std::string name = ChainName(owner, beginning, number);
+    if (!histories.stored.Contains(name)) names.push_back(std::move(name));
+  }
+  if (shared) names = shared.Existing(caller.principal, names);
+  for (const std::string& name : names) {
     const auto session = Get(name, caller.principal);
     if (!session.ok()) continue;  // does not exist, or is damaged
     (*session)->FindByHistory();

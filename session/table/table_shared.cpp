@@ -51,6 +51,15 @@ bool SessionTable::State::Shared::MayKnow(const std::string& key) const {
   return log_->Find(key, std::nullopt).status().code() != StatusCode::kNotFound;
 }
 
+std::vector<std::string> SessionTable::State::Shared::Existing(const std::string& owner,
+                                                               const std::vector<std::string>& keys) const {
+  if (keys.empty()) return {};
+  const Result<DiskWait> wait = DiskWait::Begin();
+  if (!wait.ok()) return {};
+  auto existing = log_->Existing(owner, keys);
+  return existing.ok() ? *std::move(existing) : std::vector<std::string>();
+}
+
 Result<std::string> SessionTable::State::Shared::OwnerOf(const std::string& key) const {
   ASSIGN_OR_RETURN(const DiskWait wait, DiskWait::Begin());
   ASSIGN_OR_RETURN(const JournalSummary stored, table_.journal->Summary(key));

@@ -79,6 +79,8 @@ struct SessionTable::State {
     /// True unless the store says that it has no such session.
     bool MayKnow(const std::string& key) const;
     bool Has(const std::string& key, const std::string& owner) const { return log_->Find(key, owner).ok(); }
+    /// Those that exist, as far as the store answers.
+    std::vector<std::string> Existing(const std::string& owner, const std::vector<std::string>& keys) const;
     /// The owner of any session. ERRORS: kNotFound.
     Result<std::string> OwnerOf(const std::string& key) const;
     /// As State::Get, for a session that is not in the maps.
