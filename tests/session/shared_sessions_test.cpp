@@ -373,6 +373,8 @@ TEST_F(SharedSessionsTest, EqualHistoriesOnTwoServersDoNotCollide) {
   };
   Turn(one, chat_request("Hi"), "Hello");
   Turn(two, chat_request("Hi"), "Hello");
+  Stop(&two);
+  two = Start("two");  // finds its chain again by the request's history
   TurnSpec next = chat_request("Hi");
   next.input.push_back({ChatRole::kAssistant, "Hello"});
   next.input.push_back({ChatRole::kUser, "And?"});
