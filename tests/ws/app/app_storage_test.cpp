@@ -17,7 +17,7 @@ class ExportKeyTest : public ::testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
   static std::string Key(const ServerConfig& config) {
-    const Result<SealKey> key = OpenExportKey(config);
+    const Result<SealKey> key = OpenExportKey(config, nullptr);
     return key.ok() ? std::string(key->bytes()) : key.status().message();
   }
 
