@@ -29,9 +29,8 @@ std::vector<ConfigOption> StorageSettings() {
        {},
        Kind::kValue,
        "URL",
-       "PostgreSQL database that holds the conversations of several servers, as "
-       "postgresql://ringside@one,two/ringside?target_session_attrs=read-write; the password comes from PGPASSWORD or "
-       "a passfile, rather than from here. The --store-path then holds caches only [a folder]",
+       "PostgreSQL database with the conversations of several servers, as postgresql://ringside@one,two/ringside; "
+       "password by PGPASSWORD or a passfile. The --store-path then holds caches only [a folder]",
        Text(&C::store_url)},
       {"server-name",
        {},
