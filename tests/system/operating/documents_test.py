@@ -29,7 +29,7 @@ def flags_of_the_server():
 
 def flags_of_the_client():
     client = os.environ.get("RINGSIDE_CLIENT") or ROOT / "build/cpu/bin/ringside"
-    verbs = (["chat"], ["run"], ["models"], ["pull"], ["sessions", "list"], ["sessions", "verify"], ["owners"], ["engines"], ["bench", "append"], ["bench", "load"], ["eval", "perplexity"],
+    verbs = (["chat"], ["run"], ["models"], ["pull"], ["sessions", "list"], ["sessions", "verify"], ["owners"], ["drain"], ["engines"], ["bench", "append"], ["bench", "load"], ["eval", "perplexity"],
              ["eval", "last-word"], ["eval", "choices"], ["convert"])
     helps = [subprocess.run([client, *verb, "--help"], capture_output=True, text=True, check=True).stdout for verb in verbs]
     return {flag for help in helps for flag in re.findall(r"--[a-z][a-z-]*", help)}
@@ -79,11 +79,12 @@ def test_documented_flags_exist(name):
               "--no-install-recommends"}
     # mpirun, Slurm
     starters = {"--bind-to", "--cpus-per-task", "--enable-recovery", "--gpus-per-node", "--gpus-per-task", "--kill-on-bad-exit",
-                "--mca", "--mem", "--mpi", "--nodes", "--ntasks-per-node", "--signal"}
+                "--mca", "--mem", "--mpi", "--nodelist", "--nodes", "--ntasks-per-node", "--signal"}
     agents = {"--backend", "--local-provider", "--oss", "--reasoning-effort"}  # of the clients that CLIENTS.md starts
+    kubernetes = {"--from-file", "--from-literal", "--namespace", "--set"}  # of kubectl and helm
     hidden = {"--describe", "--describe-requests"}  # for tools
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", read(name)))
-    assert named - flags_of_the_server() - flags_of_the_client() - keys - builds - others - starters - agents - hidden == set()
+    assert named - flags_of_the_server() - flags_of_the_client() - keys - builds - others - starters - agents - kubernetes - hidden == set()
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
@@ -106,4 +107,5 @@ def test_documented_metrics_exist(start, store, model):
         there |= set(re.findall(r"^# HELP (\w+)", server.get("/metrics")[1], re.MULTILINE))
         server.stop()
     named = set(re.findall(r"ringside_[a-z][a-z0-9_]+", "".join(map(read, OPERATING))))
-    assert len(named) > 10 and named - there == set()
+    others = {"ringside_kv_used_ratio", "ringside_app"}  # a query of deploy/kubernetes, and a role of deploy/postgresql
+    assert len(named) > 10 and named - there - others == set()
