@@ -8,6 +8,8 @@ import { readTextFile } from "./files.js";
 export class Attachments {
   files = []; // {name, text, pasted}
 
+  #added = Promise.resolve(); // once all files so far are read
+
   // `act`: changed(), refuse(reason), write(text): puts a pasted text back into the message.
   constructor(act) {
     this.act = act;
@@ -20,8 +22,15 @@ export class Attachments {
     this.element.replaceChildren(...files.map((file) => this.#chip(file)));
   }
 
-  async add(files) {
-    const read = await Promise.all([...files].map(readTextFile));
+  /** In the order of the calls, however long each file takes to read. */
+  add(files) {
+    const chosen = [...files];
+    this.#added = this.#added.catch(() => {}).then(() => this.#addNow(chosen));
+    return this.#added;
+  }
+
+  async #addNow(files) {
+    const read = await Promise.all(files.map(readTextFile));
     const refused = read.filter((file) => file.refused);
     const good = read.filter((file) => !file.refused);
     if (good.length) {
