@@ -223,6 +223,10 @@ class PostgresCluster:
 
         wait_for(lambda: attempt(synchronous), "the standby to be synchronous")
 
+    def end_connections(self):
+        """Ends all connections of USER. A commit that waits for the standby has happened, and its client receives no outcome."""
+        self.primary.query(f"select pg_terminate_backend(pid) from pg_stat_activity where usename = '{USER}'")
+
     def heal(self):
         """Brings both nodes back from any fault: continues, frees, starts and rebuilds them."""
         for node in (self.primary, self.standby):
