@@ -100,7 +100,7 @@ class Cluster:
     """`servers` by their names. `with Cluster(...) as cluster:` ends all processes."""
 
     def __init__(self, folder, machines, model, flags_of, binary=SERVER, environment=None):
-        """`flags_of(name, folder)`: flags of a server. `environment`: of all servers, such as RINGSIDE_DEFECT."""
+        """`flags_of(name, folder)`: flags of a server. `environment`: of all servers, such as RINGSIDE_TEST_DEFECT."""
         self.folder = folder
         self.servers = {}
         for machine in machines:
