@@ -62,9 +62,10 @@ class ClusterServer:
         return self.machine.address
 
     def start(self):
-        self.began, self.killed = time.monotonic(), False
+        self.began = time.monotonic()
         self.process = ServerProcess(self.model, "--allow-public", "--threads", 1, "--port", PORT, *self.flags, folder=self.folder,
                                      binary=self.binary, host=self.address, launcher=self.machine.launcher, environment=self.environment)
+        self.killed = False  # not before: a supervisor in another thread would see the killed process end by itself
         return self
 
     def set_clock(self, offset_s):
