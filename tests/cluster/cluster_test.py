@@ -83,20 +83,33 @@ class Campaign:
     async def finish(self, reader):
         """Every conversation takes a turn; then every server shows the same, and accepts every position that a client knows."""
         deadline = time.monotonic() + PATIENCE_S
-        for conversation in self.recorder.conversations:
-            client = HttpClient(self.recorder, 1)
-            while (await client.turn(conversation)).outcome != "ok":
-                if time.monotonic() > deadline:
-                    self.recorder.broken(conversation, f"it took no turn {PATIENCE_S} s after the last fault")
-                    break
-                await asyncio.sleep(0.1)
-            client.http.close()
+        await self.for_each_conversation(lambda conversation: self.last_turn(conversation, deadline))
+        await self.for_each_conversation(lambda conversation: self.last_reads(conversation, reader))
+        await self.for_each_conversation(self.check_positions)
+
+    async def for_each_conversation(self, action):
+        """Runs the coroutines, as many at once as there are clients."""
+        clients = asyncio.Semaphore(HTTP_CLIENTS + SOCKET_CLIENTS)
+
+        async def act(conversation):
+            async with clients:
+                await action(conversation)
+
+        await asyncio.gather(*map(act, self.recorder.conversations))
+
+    async def last_turn(self, conversation, deadline):
+        client = HttpClient(self.recorder, 1)
+        while (await client.turn(conversation)).outcome != "ok":
+            if time.monotonic() > deadline:
+                self.recorder.broken(conversation, f"it took no turn {PATIENCE_S} s after the last fault")
+                break
+            await asyncio.sleep(0.1)
+        client.http.close()
+
+    async def last_reads(self, conversation, reader):
         for server in self.cluster:
-            for conversation in self.recorder.conversations:
-                if not await reader.read(server, conversation, final=True):
-                    self.recorder.broken(conversation, f"{server.name} cannot read it")
-        for conversation in self.recorder.conversations:
-            await self.check_positions(conversation)
+            if not await reader.read(server, conversation, final=True):
+                self.recorder.broken(conversation, f"{server.name} cannot read it")
 
     async def check_positions(self, conversation):
         """The journal contains the positions of all acknowledged turns."""
