@@ -8,9 +8,9 @@
 
 namespace ringside {
 
-/// True if the process was started with RINGSIDE_DEFECT=`name`.
+/// True if the process was started with RINGSIDE_TEST_DEFECT=`name`.
 inline bool DefectIsOn(std::string_view name) {
-  const char* wanted = std::getenv("RINGSIDE_DEFECT");
+  const char* wanted = std::getenv("RINGSIDE_TEST_DEFECT");
   return wanted != nullptr && name == wanted;
 }
 

@@ -62,9 +62,10 @@ class ClusterServer:
         return self.machine.address
 
     def start(self):
-        self.began, self.killed = time.monotonic(), False
+        self.began = time.monotonic()
         self.process = ServerProcess(self.model, "--allow-public", "--threads", 1, "--port", PORT, *self.flags, folder=self.folder,
                                      binary=self.binary, host=self.address, launcher=self.machine.launcher, environment=self.environment)
+        self.killed = False  # not before: a supervisor in another thread would see the killed process end by itself
         return self
 
     def set_clock(self, offset_s):
@@ -100,7 +101,7 @@ class Cluster:
     """`servers` by their names. `with Cluster(...) as cluster:` ends all processes."""
 
     def __init__(self, folder, machines, model, flags_of, binary=SERVER, environment=None):
-        """`flags_of(name, folder)`: flags of a server. `environment`: of all servers, such as RINGSIDE_DEFECT."""
+        """`flags_of(name, folder)`: flags of a server. `environment`: of all servers, such as RINGSIDE_TEST_DEFECT."""
         self.folder = folder
         self.servers = {}
         for machine in machines:

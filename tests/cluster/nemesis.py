@@ -5,6 +5,7 @@ without a cause.
 """
 
 import asyncio
+import itertools
 import random
 import time
 
@@ -22,6 +23,7 @@ class Nemesis:
     def __init__(self, cluster, postgres, history, lease_s, seed=0):
         self.cluster, self.postgres, self.history, self.lease_s = cluster, postgres, history, lease_s
         self.rng = random.Random(seed)
+        self.jumps = itertools.cycle((HOUR_S, -HOUR_S))
         self.log, self.exits, self.stopped = [], [], False
 
     def faults(self):
@@ -157,6 +159,17 @@ class Nemesis:
 
         await self.database_fault(action)
 
+    async def fault_end_connections_with_commits_in_flight(self):
+        """Commits wait for the standby when their connections end. The servers can reconnect at once, so no lease ends."""
+
+        def action():
+            cut(*self.postgres.machines.values())
+            time.sleep(self.duration(False))
+            self.postgres.end_connections()
+            self.heal()
+
+        await self.database_fault(action)
+
     async def fault_pause_database(self):
         def action():
             node = self.rng.choice((self.postgres.primary, self.postgres.standby))
@@ -178,9 +191,9 @@ class Nemesis:
         await self.database_fault(action)
 
     async def fault_clock_is_off(self):
-        """A server's clock jumps by an hour; in half of the cases the server restarts with it."""
+        """A server's clock jumps by an hour, first ahead, next time back; in half of the cases the server restarts with it."""
         server = self.server()
-        server.set_clock(self.rng.choice((-HOUR_S, HOUR_S)))
+        server.set_clock(next(self.jumps))
         if self.rng.random() < 0.5:
             await asyncio.to_thread(server.kill)
             server.start()

@@ -56,6 +56,14 @@ def family(pid):
     return found
 
 
+def ended(pid):
+    """Whether the process has ended; init may reap it later."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    except OSError:
+        return True
+
+
 def send(pids, number):
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
@@ -128,7 +136,7 @@ class PostgresNode:
         pids = self.pause()
         send(pids, signal.SIGKILL)
         self.process.wait(PATIENCE_S)
-        wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "PostgreSQL's processes to end")
+        wait_for(lambda: all(map(ended, pids)), "PostgreSQL's processes to end")
 
     def pause(self):
         """Stops all its processes. Returns their ids."""
@@ -222,6 +230,10 @@ class PostgresCluster:
             return (self.standby.name, "quorum", "streaming") in rows
 
         wait_for(lambda: attempt(synchronous), "the standby to be synchronous")
+
+    def end_connections(self):
+        """Ends all connections of USER. A commit that waits for the standby has happened, and its client receives no outcome."""
+        self.primary.query(f"select pg_terminate_backend(pid) from pg_stat_activity where usename = '{USER}'")
 
     def heal(self):
         """Brings both nodes back from any fault: continues, frees, starts and rebuilds them."""

@@ -17,7 +17,7 @@ from wire import Http
 
 pytestmark = pytest.mark.skipif(HAPROXY is None, reason="haproxy is not installed")
 LEASE_S, CLIENTS, CONVERSATIONS = 3600, 12, 30
-UNTIL_TURNS = 20  # of each client before the upgrade continues with the next server
+UNTIL_TURNS = 8  # of each client before the upgrade continues with the next server
 
 
 @pytest.fixture

@@ -70,9 +70,9 @@ OPTIONAL = {"postgres"}  # binaries of builds with an option
 def run(folder, binary, tests, defect):
     """Returns exit status (negative: a signal) and output of one run."""
     env = dict(os.environ, RINGSIDE_CRASH_CYCLES="80")
-    env.pop("RINGSIDE_DEFECT", None)
+    env.pop("RINGSIDE_TEST_DEFECT", None)
     if defect:
-        env["RINGSIDE_DEFECT"] = defect
+        env["RINGSIDE_TEST_DEFECT"] = defect
     done = subprocess.run([str(folder / f"{binary}_defects"), f"--gtest_filter={tests}", "--gtest_fail_fast"], env=env,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=HANGS_AFTER_S, check=False)
     return done.returncode, done.stdout.decode(errors="replace")
