@@ -509,28 +509,6 @@ TEST_F(ConfigTest, DiskSettingsRequireAStoreDirectory) {
   EXPECT_EQ(Refusal({"-m", "m", "--store-path", "/x", "--encryption-key-file", key}), "");
 }
 
-TEST_F(ConfigTest, SharedStoreTakesItsOwnSettings) {
-  const std::string url = "postgresql://ringside@db/ringside";
-  const std::pair<Args, const char*> cases[] = {
-      {{"--durability", "none"}, "--store-url: with --durability none nothing is stored"},
-      {{"--backup-path", "/x"}, "--backup-path: back up the --store-url with pg_dump"},
-      {{"--verify"}, "--verify: every read of the --store-url is verified"},
-      {{"--accept-lost-tail"}, "--accept-lost-tail: it is for a --store-path"},
-      {{"--server-name", std::string(65, 'n')}, "--server-name: more than 64 characters"},
-  };
-  for (const auto& [given, refusal] : cases) {
-    Args args = {"-m", "m", "--store-url", url};
-    args.insert(args.end(), given.begin(), given.end());
-    EXPECT_EQ(Refusal(args), refusal);
-  }
-  EXPECT_EQ(Refusal({"-m", "m", "--server-name", "a"}), "--server-name requires --store-url");
-  const ServerConfig shared = Parse({"-m", "m", "--store-url", url});
-  EXPECT_EQ(shared.durability, StoreDurability::kTurn);
-  EXPECT_EQ(shared.lease_s, 10);
-  EXPECT_EQ(Parse({"-m", "m", "--store-url", url, "--durability", "token"}).durability, StoreDurability::kToken);
-  EXPECT_EQ(Parse({"-m", "m", "--store-url", url, "--store-path", "/x"}).store_path, "/x");
-}
-
 TEST_F(ConfigTest, EncryptionKeyIsReadableByItsOwnerOnly) {
   const auto key = [&](const std::string& path) {
     return Parse({"-m", "m", "--store-path", "/x", "--encryption-key-file", path}).encryption_key;
