@@ -162,11 +162,11 @@ def test_routes_keep_their_server(site):
 
 
 def test_a_key_is_a_route_however_it_is_sent(site):
-    keys = [f"rk-{i:032x}" for i in range(12)]
+    keys = [f"rk-{i:032x}" for i in range(40)]  # enough for every server, whichever addresses the ring has
     homes = [site.home({"Authorization": f"Bearer {key}"}) for key in keys]
     assert set(homes) == {"a", "b", "c"}
     assert [site.home({"x-api-key": key}) for key in keys] == homes
-    for key, home in zip(keys, homes):
+    for key, home in list(zip(keys, homes))[:12]:
         connection, name = site.socket(Sec_WebSocket_Protocol=f"realtime, openai-insecure-api-key.{key}, openai-beta.realtime-v1")
         connection.close()
         assert name == home
