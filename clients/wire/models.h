@@ -17,7 +17,7 @@ struct ServedModel {
   std::map<std::string, std::string> defaults;
   int64_t max_input_tokens = 0;  // longest input; 0 = unknown
   std::string parent;            // the model that this one is an adapter or another name of; "" = none
-  // Of a server with several models; else `state` is "".
+  // Only a server with several models has these; otherwise `state` is "".
   std::string state, reason;  // "loaded", "loading", "unloading", "unloaded"; "failed", "unsupported": with the reason
   int64_t file_bytes = 0, memory_bytes = 0;
   int64_t running = 0, waiting = 0;  // turns

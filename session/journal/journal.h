@@ -167,7 +167,7 @@ class Journal {
   /// ERRORS: as SharedLog::Claim.
   Status Claim(const std::string& session);
   /// Gives the session back after its entries appended before; `done` as for Append.
-  /// REQUIRES: nothing of it is appended afterwards, and Claim is not called before `done`.
+  /// REQUIRES: no entry of the session is appended afterwards, and Claim is not called before `done`.
   Status Release(std::string session, JournalDone done);
   /// Key that seals exported conversations, equal for all servers of a store made by this version. Blocks.
   /// ERRORS: kCorruption, kIo.

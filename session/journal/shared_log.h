@@ -29,7 +29,7 @@ struct SharedRow {
 
 /// Sums over an owner's sessions.
 struct SharedTotals {
-  std::string sample;  // one of them, in whose summary the owner's name is
+  std::string sample;  // key of any such session; its summary has the owner's name
   int64_t conversations = 0, chains = 0;
   int64_t stored_bytes = 0;
 };
@@ -47,7 +47,7 @@ class SharedLog {
   virtual Status Claim(const std::string& session) = 0;
   /// Asks the server that has the session to release it. Returns before that.
   virtual Status AskFor(const std::string& session) = 0;
-  /// Calls `asked` with each session of this server that another one asks for, on a thread of its own; null ends that,
+  /// Calls `asked` on the log's thread with each session of this server that another one asks for; null ends that,
   /// after the current call. `asked` must not block.
   virtual void OnAskedFor(std::function<void(const std::string& session)> asked) = 0;
   /// Reserves the names of new sessions for this server. Returns those that exist. May block until the database is
@@ -61,7 +61,7 @@ class SharedLog {
   virtual int64_t UptimeMs() const = 0;
 
   // Look-ups; `owner` is a name as in SessionLabel. ERRORS of all: kUnavailable (storage_failed).
-  /// `owner`: absent = whoever it is. ERRORS: kNotFound: no such session of this owner.
+  /// `owner`: absent = any. ERRORS: kNotFound: no such session of this owner.
   virtual Result<SessionPlace> Find(const std::string& session, const std::optional<std::string>& owner) = 0;
   /// Those of `sessions` that exist and belong to the owner.
   virtual Result<std::vector<std::string>> Existing(const std::string& owner,

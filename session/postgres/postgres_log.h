@@ -17,7 +17,7 @@ namespace ringside {
 struct SharedStoreOptions {
   std::string url;     // postgresql://user:password@host:port,host:port/database?sslmode=verify-full, as libpq reads it
   std::string server;  // this server's name in the store: 1 to 64 of [A-Za-z0-9._-]; no other server has it
-  double lease_s = 10;        // a server that did not renew its lease for so long loses its sessions
+  double lease_s = 10;        // a server that has not renewed its lease for this time loses its sessions
   size_t connections = 4;     // for look-ups; three more are used
   std::stop_token stop = {};  // once requested, no call waits for a database that is away
   const Clock* clock = &SystemClock::Instance();  // outlives the log

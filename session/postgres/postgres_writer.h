@@ -1,4 +1,4 @@
-// Writes the journal's batches, each exactly once, on a connection of its own. Owned by the log.
+// Writes the journal's batches, each exactly once, on one connection. Owned by the log.
 // THREAD: any; calls wait for each other.
 #pragma once
 

@@ -13,7 +13,7 @@
 namespace ringside {
 namespace {
 
-/// The session's only entry. Its age is kept: the stores count uptimes of their own.
+/// The session's only entry. Its age is kept: each store counts its own uptime.
 Result<JournalEntry> EntryOf(const Journal& from, const Journal& to, const std::string& session) {
   ASSIGN_OR_RETURN(JournalTranscript transcript, from.Read(session));
   auto summary = DecodeSummary(transcript.summary);
@@ -47,7 +47,7 @@ Result<CopiedSessions> CopySessions(Journal& from, Journal& to,
   RETURN_IF_ERROR(from.ForEachHead([&](const JournalHead& head) { sessions.emplace_back(head.session); }));
   CopiedSessions count;
   for (const std::string& session : sessions) {
-    // Of a shared store: no other server may change it meanwhile.
+    // No other server of a shared store may change it meanwhile.
     Status status = from.Claim(session);
     if (status.ok() && to.Last(session).status().code() != StatusCode::kNotFound) {
       ++count.present;

@@ -94,7 +94,7 @@ Result<SessionVerdict> SessionTable::VerifySession(const std::string& id) {
 }
 
 Status SessionTable::CheckStored(const std::stop_token& stop) {
-  // Of a shared store, which may be large, every read checks what it reads.
+  // A shared store may be large: each read verifies the session it reads.
   if (state_->journal == nullptr || state_->shared) return Status::Ok();
   std::vector<std::string> keys;
   {

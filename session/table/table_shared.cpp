@@ -18,11 +18,10 @@ using std::chrono::milliseconds;
 // A server that has the session at rest gives it back within one sync and one message.
 constexpr milliseconds kPatience{2'000}, kShortestPause{5}, kLongestPause{100};
 
-/// The lease was taken while the store was asked; the process ends.
-Status OrUnavailable(Status status) {
-  if (status.code() != StatusCode::kIo) return status;
-  return Unavailable("This server has lost touch with the store; try again, or another server.");
-}
+Status OutOfTouch() { return Unavailable("This server has lost touch with the store; try again, or another server."); }
+
+/// Converts kIo: the lease was taken while the store was asked, and the process ends.
+Status OrUnavailable(Status status) { return status.code() == StatusCode::kIo ? OutOfTouch() : status; }
 
 /// The store will soon say where the session is, or that it was deleted.
 Status Leaving() {
@@ -43,8 +42,7 @@ void SessionTable::State::Shared::Open() {
 }
 
 Status SessionTable::State::Shared::CheckLease() const {
-  if (log_ == nullptr || log_->HoldsLease()) return Status::Ok();
-  return Unavailable("This server has lost touch with the store; try again, or another server.");
+  return log_ == nullptr || log_->HoldsLease() ? Status::Ok() : OutOfTouch();
 }
 
 bool SessionTable::State::Shared::MayKnow(const std::string& key) const {

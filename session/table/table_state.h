@@ -74,9 +74,9 @@ struct SessionTable::State {
     void Open();
     void Close() const { log_->OnAskedFor(nullptr); }
 
-    /// ERRORS: kUnavailable: another server may have this server's sessions, so what is in memory may be old.
+    /// ERRORS: kUnavailable: another server may have this server's sessions, so sessions in memory may be stale.
     Status CheckLease() const;
-    /// True unless the store says that it has no such session.
+    /// False if the store has no such session; true also if it does not answer.
     bool MayKnow(const std::string& key) const;
     bool Has(const std::string& key, const std::string& owner) const { return log_->Find(key, owner).ok(); }
     /// Those that exist, as far as the store answers.

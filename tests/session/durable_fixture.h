@@ -56,13 +56,6 @@ class DurableSessionTest : public ::testing::Test {
     CHECK(info.ok());
     return info->id;
   }
-  static TurnSpec Ask(std::string text, std::string conversation = "", std::string previous = "") {
-    TurnSpec spec;
-    spec.input = {{ChatRole::kUser, std::move(text)}};
-    spec.conversation = std::move(conversation);
-    spec.previous_response_id = std::move(previous);
-    return spec;
-  }
   std::string Start(TurnSpec spec) {
     const Result<TurnTicket> ticket = table->StartTurn(me, std::move(spec), sink);
     if (!ticket.ok()) ADD_FAILURE() << ticket.status().ToString();

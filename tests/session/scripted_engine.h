@@ -102,6 +102,15 @@ inline std::vector<TokenId> Bytes(std::string_view text) {
   return ids;
 }
 
+/// A turn with this question.
+inline TurnSpec Ask(std::string text, std::string conversation = "", std::string previous = "") {
+  TurnSpec spec;
+  spec.input = {{ChatRole::kUser, std::move(text)}};
+  spec.conversation = std::move(conversation);
+  spec.previous_response_id = std::move(previous);
+  return spec;
+}
+
 /// Holds the submitted turns until the test ends them.
 class ScriptedEngine final : public TurnEngine {
  public:

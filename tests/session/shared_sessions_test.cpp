@@ -72,13 +72,6 @@ class SharedSessionsTest : public ::testing::Test {
     two = Start("two");
   }
 
-  static TurnSpec Ask(std::string text, std::string conversation = "", std::string previous = "") {
-    TurnSpec spec;
-    spec.input = {{ChatRole::kUser, std::move(text)}};
-    spec.conversation = std::move(conversation);
-    spec.previous_response_id = std::move(previous);
-    return spec;
-  }
   std::string NewConversation(Server& server) {
     clock.AdvanceMs(1'000);
     const Result<SessionInfo> info = server.table->CreateSession(me, {}, {}, {});

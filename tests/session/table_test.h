@@ -17,13 +17,6 @@ namespace ringside {
 
 class TableTest : public ::testing::Test, protected TableFixture {
  protected:
-  TurnSpec Ask(std::string text, std::string conversation = "", std::string previous = "") {
-    TurnSpec spec;
-    spec.input = {{ChatRole::kUser, std::move(text)}};
-    spec.conversation = std::move(conversation);
-    spec.previous_response_id = std::move(previous);
-    return spec;
-  }
   std::string NewConversation() {
     Result<SessionInfo> info = table.CreateSession(me, {}, {}, {});
     CHECK(info.ok());

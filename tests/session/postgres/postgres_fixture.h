@@ -76,4 +76,18 @@ class PostgresTest : public JournalTest {
   std::string database_;
 };
 
+/// Two servers, "a" and "b", of one database.
+class PostgresPairTest : public PostgresTest {
+ protected:
+  void SetUp() override {
+    PostgresTest::SetUp();
+    if (server_ == nullptr) return;
+    a_ = MustOpen("a");
+    b_ = MustOpen("b");
+    ASSERT_TRUE(a_ != nullptr && b_ != nullptr);
+  }
+
+  std::unique_ptr<Journal> a_, b_;
+};
+
 }  // namespace ringside

@@ -99,7 +99,7 @@ TEST_F(PostgresJournalTest, ErasedRowsAreDeletedAtOnce) {
   EXPECT_THAT(Payloads(*journal, "conv_1"), ElementsAre("again"));
 }
 
-// All of it may be one batch.
+// Everything may be one batch.
 TEST_F(PostgresJournalTest, ASessionIsCreatedErasedAndCreatedAgainInOrder) {
   const auto journal = MustOpen("a");
   ASSERT_NE(journal, nullptr);

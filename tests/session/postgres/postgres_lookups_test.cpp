@@ -14,15 +14,8 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::UnorderedElementsAre;
 
-class PostgresLookupsTest : public PostgresTest {
+class PostgresLookupsTest : public PostgresPairTest {
  protected:
-  void SetUp() override {
-    PostgresTest::SetUp();
-    if (server_ == nullptr) return;
-    a_ = MustOpen("a");
-    b_ = MustOpen("b");
-    ASSERT_TRUE(a_ != nullptr && b_ != nullptr);
-  }
   void Chain(Journal& journal, const std::string& name, double used_s, const std::string& owner = "ada") {
     ASSERT_TRUE(Write(journal, Labelled(name, {"x"}, {.owner = owner, .used_s = used_s})).ok());
   }
@@ -37,8 +30,6 @@ class PostgresLookupsTest : public PostgresTest {
     for (const SharedRow& row : rows.ok() ? *rows : std::vector<SharedRow>()) names.push_back(row.session);
     return names;
   }
-
-  std::unique_ptr<Journal> a_, b_;
 };
 
 TEST_F(PostgresLookupsTest, FindsThePlaceOfASession) {

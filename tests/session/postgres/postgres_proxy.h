@@ -23,7 +23,7 @@ class PostgresProxy {
     kDelayed,  // the connection is closed; the message arrives when Arrive is called
   };
 
-  /// Listens in a folder of its own.
+  /// Listens in a temporary folder.
   explicit PostgresProxy(std::string socket);
   ~PostgresProxy();
   const std::string& folder() const { return folder_; }

@@ -17,18 +17,13 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::UnorderedElementsAre;
 
-class PostgresServersTest : public PostgresTest {
+class PostgresServersTest : public PostgresPairTest {
  protected:
   void SetUp() override {
-    PostgresTest::SetUp();
-    if (server_ == nullptr) return;
-    a_ = MustOpen("a");
-    b_ = MustOpen("b");
-    ASSERT_TRUE(a_ != nullptr && b_ != nullptr);
+    PostgresPairTest::SetUp();
+    if (server_ == nullptr || HasFatalFailure()) return;
     ASSERT_TRUE(Write(*a_, Labelled("conv_1", {"of a"}, {.owner = "ada", .conversation = true})).ok());
   }
-
-  std::unique_ptr<Journal> a_, b_;
 };
 
 TEST_F(PostgresServersTest, ReadsNeedNoClaim) {
