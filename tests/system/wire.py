@@ -122,3 +122,9 @@ class Socket:
 def text_of(response):
     """The text of a response object; "" if it has no item."""
     return "".join(part["text"] for item in response["output"] for part in item["content"])
+
+
+def agree(stored, received, durability):
+    """Whether the stored text of an answer that lost its server is what the client received, or more; with durability
+    "turn", also less. An answer that was cut within a character ends with U+FFFD."""
+    return stored.startswith(received) or durability == "turn" and received.startswith(stored.removesuffix("\ufffd"))
