@@ -103,8 +103,8 @@ class PostgresNode:
         self.run("pg_basebackup", "--pgdata", self.data, "--write-recovery-conf", "--wal-method=stream", "--checkpoint=fast", "--no-sync",
                  "-d", f"host={primary.address} port={primary.port} user=postgres connect_timeout=5")
 
-    def start(self):
-        options = SETTINGS | {"port": self.port, "listen_addresses": self.address, "cluster_name": self.name}
+    def start(self, **settings):
+        options = SETTINGS | settings | {"port": self.port, "listen_addresses": self.address, "cluster_name": self.name}
         words = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen([*self.launcher, programs() / "postgres", "-D", self.data, *words], stdin=subprocess.DEVNULL,
