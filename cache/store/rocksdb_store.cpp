@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cstdarg>
 #include <cstring>
 #include <exception>
 #include <filesystem>
@@ -27,6 +26,7 @@
 #include "base/log.h"
 #include "base/open_files.h"
 #include "cache/store/index_row.h"
+#include "cache/store/no_database_log.h"
 #include "cache/store/sealed_object.h"
 #include "cache/store/torn_log.h"
 
@@ -79,14 +79,6 @@ std::string PieceKey(std::string part_key, size_t piece) {
   return part_key;
 }
 
-/// Disables RocksDB's info log. It is on the same disk, and when that is full, a second failed write to the log aborts
-/// the process.
-class NullLogger final : public rocksdb::Logger {
- public:
-  using rocksdb::Logger::Logv;
-  void Logv(const char* /*format*/, va_list /*arguments*/) override {}
-};
-
 rocksdb::Options MakeOptions(rocksdb::Env* env) {
   rocksdb::Options options;
   if (env != nullptr) options.env = env;
@@ -98,7 +90,7 @@ rocksdb::Options MakeOptions(rocksdb::Env* env) {
   options.max_background_jobs = 2;
   options.max_open_files = ShareOfOpenFiles(4, 64, 1024);  // leaves the rest to sockets and the journal
   options.skip_stats_update_on_db_open = true;
-  options.info_log = std::make_shared<NullLogger>();
+  options.info_log = NoDatabaseLog();
   options.max_log_file_size = size_t{1} << 20;
   options.stats_dump_period_sec = 0;
   options.stats_persist_period_sec = 0;

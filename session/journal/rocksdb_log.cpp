@@ -17,7 +17,6 @@
 
 #include <atomic>
 #include <cerrno>
-#include <cstdarg>
 #include <cstring>
 #include <exception>
 #include <filesystem>
@@ -27,6 +26,7 @@
 #include "base/defect.h"
 #include "base/log.h"
 #include "base/open_files.h"
+#include "cache/store/no_database_log.h"
 #include "cache/store/torn_log.h"
 #include "session/journal/journal_format.h"
 #include "session/journal/store_place.h"
@@ -160,13 +160,6 @@ class FirstBatch final : public rocksdb::WalFilter {
 
 // Deliberately left at their defaults, because RocksDB 7.8 loses or duplicates data with them: manual_wal_flush,
 // wal_compression, track_and_verify_wals_in_manifest, recycle_log_file_num, WAL_ttl_seconds.
-/// Disables RocksDB's own log file: on a full disk its second failed write would abort the process.
-class NoDatabaseLog final : public rocksdb::Logger {
- public:
-  using rocksdb::Logger::Logv;
-  void Logv(const char* /*format*/, va_list /*arguments*/) override {}
-};
-
 /// A block with a bad checksum affects only the sessions with rows in it, and their readers get an error. RocksDB would
 /// refuse all writes after a compaction finds one, so the error is suppressed and compactions stop.
 class DamagedTables final : public rocksdb::EventListener {
@@ -200,7 +193,7 @@ rocksdb::Options MakeOptions(rocksdb::Env* env) {
   options.write_buffer_size = size_t{16} << 20;
   options.max_background_jobs = 2;
   options.max_open_files = ShareOfOpenFiles(8, 64, 256);  // the rest is for sockets and the disk cache
-  options.info_log = std::make_shared<NoDatabaseLog>();
+  options.info_log = NoDatabaseLog();
   options.max_log_file_size = size_t{1} << 20;
   options.stats_dump_period_sec = 0;
   options.stats_persist_period_sec = 0;
