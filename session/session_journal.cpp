@@ -18,6 +18,7 @@ void SessionJournal::Load(const JournalPosition& last, std::string codec) {
 }
 
 void SessionJournal::SetRecorded(const JournalPosition& last) {
+  if (last.seq < recorded_.seq) return;  // a running turn's records may be reported after later ones
   if (!erased_) *owners_stored_ += static_cast<int64_t>(last.bytes) - static_cast<int64_t>(recorded_.bytes);
   recorded_ = last;
 }

@@ -9,6 +9,7 @@
 
 #include "base/defect.h"
 #include "base/log.h"
+#include "session/journal/delta_log.h"
 #include "session/journal/journal_format.h"
 #include "session/journal/journal_impl.h"
 #include "session/journal/rocksdb_log.h"
@@ -57,14 +58,16 @@ Status SessionExists(std::string_view session) {
 
 std::string JournalChain::Hex() const { return fmt::format("{:016x}{:016x}", high, low); }
 
-Result<std::unique_ptr<Journal::Impl>> Journal::Impl::Open(const JournalOptions& options) {
+Result<std::unique_ptr<Journal::Impl>> Journal::Impl::Open(const JournalOptions& options,
+                                                           std::optional<int64_t> predecessor) {
   auto impl = std::unique_ptr<Impl>(new Impl(options));
   std::vector<RowChange> initial = {{RowChange::Kind::kPut, format::kSchemaKey, std::string(format::kSchema)}};
   if (auto check = impl->keys_.CheckRow()) initial.push_back(std::move(*check));
   if (options.open_log && !options.master_key) {  // otherwise exports are sealed with a key derived from it
     initial.push_back({RowChange::Kind::kPut, format::kExportKey, std::string(SealKey::Random().bytes())});
   }
-  ASSIGN_OR_RETURN(impl->log_, options.open_log ? options.open_log(initial) : OpenRocksDbLog(options, initial));
+  ASSIGN_OR_RETURN(impl->log_,
+                   options.open_log ? options.open_log(initial, predecessor) : OpenRocksDbLog(options, initial));
   impl->shared_ = impl->log_->shared();
   impl->reader_ = std::make_unique<JournalReader>(*impl->log_, impl->keys_);
   RETURN_IF_ERROR(impl->Start());
@@ -412,15 +415,28 @@ JournalStats Journal::Impl::stats() const {
 }
 
 Result<std::unique_ptr<Journal>> Journal::Open(const JournalOptions& options) {
-  auto impl = Impl::Open(options);
-  if (impl.ok()) return std::unique_ptr<Journal>(new Journal(std::move(*impl)));
+  std::unique_ptr<DeltaLog> deltas;
+  if (!options.deltas_path.empty()) {
+    ASSIGN_OR_RETURN(deltas, DeltaLog::Open(options.deltas_path, options.master_key));
+  }
+  auto impl = Impl::Open(options, deltas != nullptr ? deltas->Predecessor() : std::nullopt);
+  if (impl.ok()) return std::unique_ptr<Journal>(new Journal(std::move(deltas), std::move(*impl)));
   if (impl.status().code() != StatusCode::kCorruption) return impl.status();
   std::string_view why = impl.status().message();
   if (constexpr std::string_view kWho = "journal: "; why.starts_with(kWho)) why.remove_prefix(kWho.size());
   return Corruption(fmt::format("the data stored in {} is damaged and is not served: {}", options.path, why));
 }
-Journal::Journal(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-Journal::~Journal() = default;
+Journal::Journal(std::unique_ptr<DeltaLog> deltas, std::unique_ptr<Impl> impl)
+    : deltas_(std::move(deltas)), impl_(std::move(impl)) {
+  if (deltas_ == nullptr) return;
+  deltas_->TellIf([journal = impl_.get()] {
+    if (!journal->healthy() || journal->shared()->Fenced()) return DeltaLog::Tell::kNever;
+    return journal->shared()->HoldsLease() ? DeltaLog::Tell::kNow : DeltaLog::Tell::kLater;
+  });
+}
+Journal::~Journal() {
+  if (deltas_ != nullptr) deltas_->Close();  // its thread asks impl_, whose thread posts to it
+}
 
 Status Journal::Append(JournalEntry entry, JournalDone done) {
   return impl_->Append(std::move(entry), std::move(done));
@@ -429,7 +445,13 @@ Status Journal::Erase(std::string session, JournalDone done) {
   return impl_->Order(
       {.kind = JournalOperation::Kind::kErase, .entry = {.session = std::move(session)}, .done = std::move(done)});
 }
-bool Journal::Flush(std::optional<std::chrono::milliseconds> most) { return impl_->Flush(most); }
+bool Journal::Flush(std::optional<std::chrono::milliseconds> most) {
+  const auto end = std::chrono::steady_clock::now() + most.value_or(std::chrono::milliseconds(0));
+  if (!impl_->Flush(most)) return false;
+  if (deltas_ == nullptr) return true;
+  if (most) most = std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+  return deltas_->Flush(most);
+}
 double Journal::UptimeSeconds() const { return static_cast<double>(impl_->UptimeMs()) * 1e-3; }
 void Journal::NoteUptime() { impl_->NoteUptime(); }
 Result<JournalTranscript> Journal::Read(const std::string& session) const { return impl_->reader().Read(session); }
@@ -451,7 +473,10 @@ std::optional<std::string> Journal::DamageOf(const std::string& session) const {
 void Journal::MarkDamaged(const std::string& session, std::string_view what) const {
   impl_->reader().MarkDamaged(session, what);
 }
-Status Journal::Purge() { return impl_->Purge(); }
+Status Journal::Purge() {
+  if (deltas_ != nullptr) RETURN_IF_ERROR(deltas_->Purge());
+  return impl_->Purge();
+}
 Status Journal::Backup(const std::string& folder) { return impl_->Backup(folder); }
 bool Journal::healthy() const { return impl_->healthy(); }
 bool Journal::lost() const { return impl_->lost(); }

@@ -28,6 +28,7 @@ class Env;
 
 namespace ringside {
 
+class DeltaLog;
 class JournalLog;
 class SharedLog;
 struct RowChange;
@@ -120,8 +121,11 @@ struct JournalOptions {
   /// Encrypts the sessions' contents (session/journal/journal_format.h). A log is encrypted from its creation or never.
   std::optional<SealKey> master_key;
   rocksdb::Env* env = nullptr;  // file system; null = the machine's
-  /// Opens another log than the folder's, or creates it with these rows.
-  std::function<Result<std::unique_ptr<JournalLog>>(const std::vector<RowChange>& initial)> open_log;
+  /// Opens another log than the folder's, or creates it with these rows. `predecessor`: DeltaLog::Predecessor.
+  std::function<Result<std::unique_ptr<JournalLog>>(const std::vector<RowChange>& initial,
+                                                    std::optional<int64_t> predecessor)>
+      open_log;
+  std::string deltas_path;                        // folder of the DeltaLog of a shared store; "" = none
   const Clock* clock = &SystemClock::Instance();  // outlives the journal; only its steady time is used
 };
 
@@ -163,6 +167,8 @@ class Journal {
   // A store that several servers share. A session may be written, and erased, only between Claim and Release.
   /// Null: this server alone has the store, and every session is its own.
   SharedLog* shared() const;
+  /// Null: the store has the text of running answers, or a crash loses it.
+  DeltaLog* deltas() const;
   /// Makes an existing session this server's. Blocks.
   /// ERRORS: as SharedLog::Claim.
   Status Claim(const std::string& session);
@@ -175,8 +181,8 @@ class Journal {
   /// SharedLog::List, read. Blocks.
   Result<std::vector<ListedSession>> List(const std::string& owner, const std::string& after, int64_t limit) const;
 
-  /// Returns when the calls accepted before have been reported; false after `most` without that. Any thread but the
-  /// journal's.
+  /// Returns when the calls accepted before have been reported, also those to deltas(); false after `most` without
+  /// that. Any thread but the journal's.
   bool Flush(std::optional<std::chrono::milliseconds> most = std::nullopt);
 
   /// Seconds that servers have run on this log by the steady clock: the clock for the age of stored objects. Neither
@@ -213,7 +219,8 @@ class Journal {
   /// Marks a session as damaged whose records are intact but whose contents are not.
   void MarkDamaged(const std::string& session, std::string_view what) const;
 
-  /// Rewrites the files that still hold bytes of erased sessions. Blocks for seconds to minutes; other calls continue.
+  /// Rewrites the files that still hold bytes of erased sessions, or of deltas(). Blocks for seconds to minutes; other
+  /// calls continue.
   /// THREAD: any but the journal's.
   Status Purge();
 
@@ -236,7 +243,8 @@ class Journal {
 
  private:
   class Impl;
-  explicit Journal(std::unique_ptr<Impl> impl);
+  Journal(std::unique_ptr<DeltaLog> deltas, std::unique_ptr<Impl> impl);
+  std::unique_ptr<DeltaLog> deltas_;  // null = none; outlives impl_
   std::unique_ptr<Impl> impl_;
 };
 

@@ -32,7 +32,7 @@ Status ReserveNames(SharedLog& log, std::vector<JournalOperation>& operations);
 class Journal::Impl {
  public:
   using Operation = JournalOperation;
-  static Result<std::unique_ptr<Impl>> Open(const JournalOptions& options);
+  static Result<std::unique_ptr<Impl>> Open(const JournalOptions& options, std::optional<int64_t> predecessor);
   ~Impl();
 
   Status Append(JournalEntry entry, JournalDone done);

@@ -55,6 +55,7 @@ Status Journal::Impl::Claim(const std::string& session) {
 }
 
 SharedLog* Journal::shared() const { return impl_->shared(); }
+DeltaLog* Journal::deltas() const { return deltas_.get(); }
 Status Journal::Claim(const std::string& session) { return impl_->Claim(session); }
 Status Journal::Release(std::string session, JournalDone done) {
   return impl_->Order(

@@ -40,6 +40,8 @@ class SharedLog {
 
   /// This server's name in the store.
   virtual const std::string& server() const = 0;
+  /// Of this process; no other process of any server has the same.
+  virtual int64_t incarnation() const = 0;
 
   // Ownership. ERRORS of all: kUnavailable (storage_failed): the database does not answer; kIo: the lease was taken.
   /// Makes the session this server's until it is released. Takes over the sessions of servers whose lease has ended.

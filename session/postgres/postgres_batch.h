@@ -22,7 +22,7 @@ class PostgresBatch {
 
   bool empty() const { return sessions_.empty() && settings_.empty(); }
   /// The statement that commits it as batch `number` of the server; its only row has the number of updated server rows
-  /// and 1. The outcomes are described in session/postgres/README.md.
+  /// and 1. The outcomes are described in session/postgres/POSTGRES.md.
   PostgresStatement Statement(const std::string& server, int64_t incarnation, int64_t number) const;
 
  private:

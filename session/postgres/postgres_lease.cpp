@@ -23,7 +23,7 @@ insert into server (id, incarnation, batch, alive_until, ended)
 values ($1, nextval('incarnation'), 0, now() + $2 * interval '1 second', false)
 on conflict (id) do update set incarnation = nextval('incarnation'), batch = 0, alive_until = excluded.alive_until,
                                ended = false
-where server.ended or server.alive_until <= now()
+where server.ended or server.alive_until <= now() or server.incarnation = $3
 returning incarnation)";
 constexpr std::string_view kRest = R"(
 select greatest(0, extract(epoch from alive_until - now()))::float8 from server where id = $1)";
@@ -98,7 +98,7 @@ Result<std::unique_ptr<PostgresLease>> PostgresLease::Register(const PostgresTar
 
 Status PostgresLease::TryRegister(PostgresConnection& connection) {
   PostgresStatement statement = {.sql = kRegister, .columns = {kInt8}};
-  statement.params.Text(options_.server).Float8(options_.lease_s);
+  statement.params.Text(options_.server).Float8(options_.lease_s).Int8(options_.predecessor.value_or(0));
   ASSIGN_OR_RETURN(const PostgresReply reply, connection.Run(statement, Deadline()));
   if (reply.rows() != 1) return Status::Ok();
   incarnation_ = reply.Int8(0, 0);

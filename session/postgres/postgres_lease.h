@@ -1,6 +1,6 @@
 // This server's identity in a shared store: its row with an incarnation, and the lease on it, by the database's clock.
 // One thread renews the lease, advances the store's uptime, ends the leases of servers that have vanished, and receives
-// requests to release sessions. Described in session/postgres/README.md. Owned by the log.
+// requests to release sessions. Described in session/postgres/POSTGRES.md. Owned by the log.
 // THREAD: any.
 #pragma once
 
@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -22,11 +23,12 @@ class PostgresLease {
   struct Options {
     std::string server;
     double lease_s;
+    std::optional<int64_t> predecessor;  // incarnation of a process of this server that has ended
     const Clock* clock;
   };
 
-  /// Registers the server, and waits once for the end of another process's lease on its name. `target` outlives it.
-  /// ERRORS: kBusy: another process renews that lease; kUnavailable.
+  /// Registers the server, and waits once for the end of another process's lease on its name; not for the
+  /// predecessor's. `target` outlives it. ERRORS: kBusy: another process renews that lease; kUnavailable.
   static Result<std::unique_ptr<PostgresLease>> Register(const PostgresTarget& target, const StopSignal& stop,
                                                          const Options& options);
   /// Ends the lease in order, so that every session is free at once.

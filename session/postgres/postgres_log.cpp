@@ -40,6 +40,7 @@ class PostgresLog final : public JournalLog, public SharedLog {
   Status Claim(const std::string& session) override { return lookups_->Claim(session); }
   Status AskFor(const std::string& session) override { return lookups_->AskFor(session); }
   const std::string& server() const override { return lease_->server(); }
+  int64_t incarnation() const override { return lease_->incarnation(); }
   void OnAskedFor(std::function<void(const std::string& session)> asked) override {
     lease_->OnAskedFor(std::move(asked));
   }
@@ -85,7 +86,11 @@ Status PostgresLog::Open(const SharedStoreOptions& options, const std::optional<
     ASSIGN_OR_RETURN(const auto connection, PostgresConnection::Open(target_, stop_, kMigrationTimeout, deadline));
     RETURN_IF_ERROR(MigratePostgres(*connection, initial));
   }
-  ASSIGN_OR_RETURN(lease_, PostgresLease::Register(target_, stop_, {options.server, options.lease_s, options.clock}));
+  ASSIGN_OR_RETURN(lease_, PostgresLease::Register(target_, stop_,
+                                                   {.server = options.server,
+                                                    .lease_s = options.lease_s,
+                                                    .predecessor = options.predecessor,
+                                                    .clock = options.clock}));
   pool_ = std::make_unique<PostgresPool>(target_, stop_, options.connections);
   writer_.emplace(target_, stop_, *lease_, master);
   lookups_.emplace(*pool_, *lease_, master);

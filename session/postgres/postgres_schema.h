@@ -1,4 +1,4 @@
-// The tables of a shared store, and their versions. Described in session/postgres/README.md.
+// The tables of a shared store, and their versions. Described in session/postgres/POSTGRES.md.
 #pragma once
 
 #include <vector>

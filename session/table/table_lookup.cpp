@@ -10,6 +10,7 @@
 #include "base/worker_pool.h"
 #include "session/history_text.h"
 #include "session/ids.h"
+#include "session/table/restore_deltas.h"
 #include "session/table/table_state.h"
 
 namespace ringside {
@@ -23,6 +24,7 @@ Status SessionTable::Open() {
   State& state = *state_;
   if (state.journal == nullptr) return Status::Ok();
   if (state.shared) {  // sessions are looked up when they are needed
+    RETURN_IF_ERROR(RestoreDeltas(*state.journal));
     state.shared.Open();
     return Status::Ok();
   }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/defect.h"
+#include "session/journal/delta_log.h"
 #include "session/journal/shared_log.h"
 #include "session/records.h"
 #include "session/turn/interruption.h"
@@ -22,15 +23,24 @@ TurnSink::TurnSink(std::shared_ptr<Session> session, TurnId turn, Journal* journ
 void TurnSink::Write(JournalRecord record, Told told) {
   JournalEntry entry;
   entry.session = session_->key();
+  DeltaLog* const deltas = journal_->deltas();
+  DeltaLog* const forgets = kept_.empty() ? nullptr : deltas;
   entry.records = std::exchange(kept_, {});
   entry.records.push_back(std::move(record));
   entry.urgent = true;
   if (RINGSIDE_DEFECT("delta_before_record")) std::exchange(told, [](const JournalPosition&) {})({});
-  ++*untold_;
-  const auto done = [session = session_, turn = turn_, untold = untold_, told = std::move(told)](
+  ++progress_->untold;
+  const auto tell = [session = session_, turn = turn_, progress = progress_, told = std::move(told)](
                         const Status& status, const JournalPosition& last) {
     status.ok() ? told(last) : session->WithTurns([&](TurnProgress& turns) { turns.OnLost(turn, status); });
-    --*untold;
+    if (status.ok()) progress->last = last;
+    --progress->untold;
+  };
+  // After the text that was sent before.
+  const auto done = [deltas, forgets, session = session_, tell](const Status& status, const JournalPosition& last) {
+    if (deltas == nullptr) return tell(status, last);
+    if (forgets != nullptr && status.ok()) forgets->Forget(session->key());
+    deltas->Post([tell, status, last] { tell(status, last); });
   };
   if (const Status status = journal_->Append(std::move(entry), done); !status.ok()) done(status, {});
 }
@@ -60,9 +70,13 @@ void TurnSink::OnTokens(const TokenDelta& delta) {
   // otherwise the write finds out.
   const SharedLog* const shared = journal_->shared();
   const bool ours = shared == nullptr || shared->HoldsLease();
-  if (durability_ == Durability::kTurn && *untold_ == 0 && ours) {
+  if (durability_ == Durability::kTurn && progress_->untold == 0 && ours) {
+    auto tell = [session = session_, turn = turn_, delta] {
+      session->WithTurns([&](TurnProgress& turns) { turns.OnTokens(turn, delta, {}); });
+    };
     kept_.push_back(std::move(record));
-    return session_->WithTurns([&](TurnProgress& turns) { turns.OnTokens(turn_, delta, {}); });
+    if (journal_->deltas() == nullptr) return tell();
+    return journal_->deltas()->Keep(session_->key(), progress_->last, kept_.back(), std::move(tell));
   }
   Write(std::move(record), [session = session_, turn = turn_, delta](const JournalPosition& recorded) {
     session->WithTurns([&](TurnProgress& turns) { turns.OnTokens(turn, delta, recorded); });

@@ -1,6 +1,6 @@
 // Carries the engine's events of one turn to its session by way of the journal, so that listeners only see what is
 // durable. Owned by the engine until the turn ends.
-// THREAD: the engine's; results arrive on the journal's.
+// THREAD: the engine's; results arrive on the journal's, or that of its DeltaLog.
 #pragma once
 
 #include <atomic>
@@ -51,8 +51,12 @@ class TurnSink final : public TokenSink {
   const Clock& clock_;
   int64_t charged_ = 0, written_ = 0;  // tokens
   size_t recorded_tokens_ = 0;
+  struct Progress {
+    std::atomic<int64_t> untold{0};  // writes
+    JournalPosition last;            // of those that were told; valid while none is untold
+  };
   std::vector<JournalRecord> kept_;  // Durability::kTurn: already sent, written with the turn's end
-  std::shared_ptr<std::atomic<int64_t>> untold_ = std::make_shared<std::atomic<int64_t>>(0);
+  const std::shared_ptr<Progress> progress_ = std::make_shared<Progress>();
 };
 
 }  // namespace ringside

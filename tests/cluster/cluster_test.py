@@ -133,8 +133,9 @@ class Campaign:
 
 
 def flags_of(database, durability="turn"):
-    """Flags of a server that shares the journal in this database."""
-    return lambda name, folder: ["--store-url", database, "--server-name", name, "--lease-s", LEASE_S, "--durability", durability, "--slots", 8]
+    """Flags of a server that shares the journal in this database. One server has no folder of its own."""
+    return lambda name, folder: ["--store-url", database, "--server-name", name, "--lease-s", LEASE_S, "--durability", durability, "--slots", 8,
+                                 *(["--store-path", folder / "store"] if name != "s0" else [])]
 
 
 def campaign(cluster, postgres, faults, **options):

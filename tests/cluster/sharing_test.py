@@ -11,7 +11,7 @@ import urllib.request
 
 import pytest
 from cluster import FENCED, HAPROXY, PORT, Cluster
-from server_process import run
+from server_process import run, wait_for
 from wire import TERMINAL, Http, Socket, agree, text_of
 
 pytestmark = pytest.mark.skipif(HAPROXY is None, reason="haproxy is not installed")
@@ -22,12 +22,13 @@ NEVER_S = 3600  # a lease that does not end during the test
 
 @pytest.fixture
 def start_cluster(machines, database, model, tmp_path):
-    """Starts the cluster with this lease and durability."""
+    """Starts the cluster with this lease and durability. `folders`: each server also has a --store-path."""
     started = []
 
-    def start(lease_s, durability="turn"):
-        def flags(name, _):
-            return ["--store-url", database, "--server-name", name, "--lease-s", lease_s, "--durability", durability, "--slots", 8]
+    def start(lease_s, durability="turn", folders=False):
+        def flags(name, folder):
+            shared = ["--store-url", database, "--server-name", name, "--lease-s", lease_s, "--durability", durability, "--slots", 8]
+            return shared + (["--store-path", folder / "store"] if folders else [])
 
         started.append(Cluster(tmp_path, machines[2:], model, flags).__enter__())
         return started[-1]
@@ -157,6 +158,30 @@ def test_answer_of_a_dead_server_is_closed_as_interrupted(start_cluster, durabil
         http.close()
         assert status == 200 and stored["status"] == "incomplete" and stored["incomplete_details"] == {"reason": "interrupted"}, stored
         assert text_of(stored) == cut
+
+    run(talk())
+
+
+def test_text_of_running_answers_survives_their_process(start_cluster):
+    """`kill -9`, and a restart that need not wait for its lease: no text that a client received is missing anywhere."""
+    owner, other, _ = start_cluster(NEVER_S, folders=True)
+
+    async def talk():
+        received = {}
+        for _ in range(3):
+            for _ in range(4):
+                id = await create(owner)
+                _, _, received[id] = await begin(owner, id, "Go on.")
+            owner.kill()
+            owner.start()
+            await asyncio.to_thread(wait_for, owner.ready, "the server to be ready again")
+            for id, text in received.items():
+                found = await items(other, id)
+                assert found[0] == ("user", "Go on.") and agree(found[1][1], text, "token"), (found, text)
+        for id in received:
+            before = await items(other, id)
+            answer = await until_answered(other, id, "And now?")
+            assert await items(owner, id) == [*before, ("user", "And now?"), ("assistant", text_of(answer))]
 
     run(talk())
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -79,6 +80,7 @@ class SharedMemoryLog final : public JournalLog, public SharedLog {
 
   // SharedLog.
   const std::string& server() const override { return server_; }
+  int64_t incarnation() const override { return 1; }
   Status Claim(const std::string& session) override {
     std::lock_guard lock(store_->mutex);
     const auto at = FindLocked(session);
@@ -193,7 +195,7 @@ class SharedMemoryLog final : public JournalLog, public SharedLog {
     return unused;
   }
 
-  bool holds_lease = true, refuses_commits = false;
+  std::atomic<bool> holds_lease{true}, refuses_commits{false};
   bool alone = false;  // the store of one server
 
  private:

@@ -2,10 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <set>
 
 #include "base/limits.h"
 #include "session/table/session_table.h"
+#include "tests/cache/store/store_folder.h"
 #include "tests/session/recording_sink.h"
 #include "tests/session/scripted_engine.h"
 #include "tests/session/shared_memory.h"
@@ -40,7 +42,9 @@ class SharedSessionsTest : public ::testing::Test {
     JournalOptions log;
     log.clock = &clock;
     log.master_key = master_key;
-    log.open_log = [&](const std::vector<RowChange>& initial) -> Result<std::unique_ptr<JournalLog>> {
+    if (options.durability == Durability::kTurn) log.deltas_path = folder.path() / name;
+    log.open_log = [&](const std::vector<RowChange>& initial,
+                       std::optional<int64_t>) -> Result<std::unique_ptr<JournalLog>> {
       auto opened = std::make_unique<SharedMemoryLog>(store, name, clock);
       opened->alone = alone;
       {
@@ -64,6 +68,26 @@ class SharedSessionsTest : public ::testing::Test {
     server->table.reset();
     server->engine.reset();
     server->journal.reset();
+  }
+  /// A copy of the texts that the server's process has kept, as of now.
+  std::filesystem::path CopyDeltas(Server& server) {
+    server.table->Flush();
+    std::filesystem::path copy = folder.path() / "copy";
+    std::filesystem::copy(folder.path() / server.name, copy, std::filesystem::copy_options::recursive);
+    return copy;
+  }
+  /// Ends the server as `kill -9` does, and starts it with these texts.
+  void Crash(Server* server, const std::filesystem::path& deltas) {
+    server->log->refuses_commits = true;
+    Stop(server);
+    std::filesystem::remove_all(folder.path() / server->name);
+    std::filesystem::rename(deltas, folder.path() / server->name);
+    *server = Start(server->name);
+  }
+  void Crash(Server* server) { Crash(server, CopyDeltas(*server)); }
+  void RestartWith(Durability durability) {
+    options.durability = durability;
+    Restart();
   }
   void Restart() {
     Stop(&one);
@@ -112,6 +136,14 @@ class SharedSessionsTest : public ::testing::Test {
     server.table->Flush();
     EXPECT_EQ(server.table->Held(), held);
   }
+  /// Starts an answer and says some of it.
+  void HalfAnAnswer(Server& server, const std::string& conversation) {
+    Begin(server, Ask("Go on", conversation));
+    server.engine->Start(server.engine->requests().size() - 1);
+    server.table->Flush();
+    server.engine->Say(server.engine->requests().size() - 1, "half an ");
+    server.table->Flush();
+  }
   std::string PromptOf(Server& server) { return tokenizer.Decode(server.engine->last().tokens); }
   int64_t claims() {
     std::lock_guard lock(store->mutex);
@@ -119,6 +151,7 @@ class SharedSessionsTest : public ::testing::Test {
   }
 
   const Caller me{"me", 7};
+  const Folder folder;
   std::shared_ptr<SharedMemory> store = std::make_shared<SharedMemory>();
   std::optional<SealKey> master_key;
   bool alone = false;
@@ -345,6 +378,7 @@ TEST_F(SharedSessionsTest, WithoutALeaseTextWaitsForTheStore) {
   one.engine->Start(0);
   one.table->Flush();
   one.engine->Say(0, "seen ");
+  one.table->Flush();
   EXPECT_EQ(sink->text(), "seen ");
   one.log->holds_lease = false;
   one.engine->Say(0, "kept ");
@@ -411,6 +445,81 @@ TEST_F(SharedSessionsTest, EncryptedSessionsMoveToo) {
   Turn(two, Ask("And?", id), "Well");
   EXPECT_THAT(Texts(one, id), ElementsAre("A secret", "Kept", "And?", "Well"));
   for (const auto& [key, value] : store->rows) EXPECT_THAT(value, testing::Not(HasSubstr("secret")));
+}
+
+TEST_F(SharedSessionsTest, ARestartKeepsTheTextThatClientsHaveReceived) {
+  RestartWith(Durability::kTurn);
+  const std::string id = NewConversation(one);
+  Turn(one, Ask("Hi", id), "Hello");
+  HalfAnAnswer(one, id);
+  ASSERT_TRUE(one.table->SetMetadata(me, id, {{"while", "it runs"}}).ok());
+  EXPECT_THAT(Texts(two, id), ElementsAre("Hi", "Hello")) << "the store does not have it";
+  Crash(&one);
+  EXPECT_THAT(Texts(two, id), ElementsAre("Hi", "Hello", "Go on", "half an ..."));
+  Turn(two, Ask("And?", id), "Well");
+  EXPECT_THAT(Texts(one, id), ElementsAre("Hi", "Hello", "Go on", "half an ...", "And?", "Well"));
+  Crash(&one);
+  EXPECT_THAT(Texts(one, id), ElementsAre("Hi", "Hello", "Go on", "half an ...", "And?", "Well"));
+}
+
+TEST_F(SharedSessionsTest, ARestartLeavesAnAnswerThatAnotherServerHasClosed) {
+  RestartWith(Durability::kTurn);
+  const std::string id = NewConversation(one);
+  HalfAnAnswer(one, id);
+  const std::filesystem::path deltas = CopyDeltas(one);
+  store->EndLease("one");
+  Turn(two, Ask("And?", id), "Well");
+  const std::vector<std::string> texts = Texts(two, id);
+  EXPECT_THAT(texts, ElementsAre("Go on", "And?", "Well"));
+  Crash(&one, deltas);
+  EXPECT_EQ(Texts(two, id), texts);
+  Turn(one, Ask("So?", id), "Yes");
+}
+
+TEST_F(SharedSessionsTest, ARestartAddsNothingToAnAnswerThatHasEnded) {
+  RestartWith(Durability::kTurn);
+  const std::string id = NewConversation(one);
+  HalfAnAnswer(one, id);
+  const std::filesystem::path deltas = CopyDeltas(one);
+  one.engine->AnswerLast("answer");
+  one.table->Flush();
+  Crash(&one, deltas);
+  EXPECT_THAT(Texts(two, id), ElementsAre("Go on", "half an answer"));
+}
+
+TEST_F(SharedSessionsTest, ARestartSkipsADeletedConversation) {
+  RestartWith(Durability::kTurn);
+  const std::string id = NewConversation(one), other = NewConversation(one);
+  HalfAnAnswer(one, id);
+  HalfAnAnswer(one, other);
+  const std::filesystem::path deltas = CopyDeltas(one);
+  ASSERT_TRUE(one.table->DeleteSession(me, id).ok());
+  one.table->Flush();
+  Crash(&one, deltas);
+  EXPECT_THAT(ListedAt(two), ElementsAre(other));
+  EXPECT_THAT(Texts(two, other), ElementsAre("Go on", "half an ..."));
+}
+
+TEST_F(SharedSessionsTest, ARestartKeepsTheTextOfEncryptedSessions) {
+  master_key = SealKey::Random();
+  store = std::make_shared<SharedMemory>();
+  RestartWith(Durability::kTurn);
+  const std::string id = NewConversation(one);
+  HalfAnAnswer(one, id);
+  Crash(&one);
+  EXPECT_THAT(Texts(two, id), ElementsAre("Go on", "half an ..."));
+}
+
+TEST_F(SharedSessionsTest, WithoutALeaseKeptTextGoesToTheStoreToo) {
+  RestartWith(Durability::kTurn);
+  const std::string id = NewConversation(one);
+  HalfAnAnswer(one, id);
+  const std::filesystem::path before = CopyDeltas(one);
+  one.log->holds_lease = false;
+  one.engine->Say(one.engine->requests().size() - 1, "answer");
+  one.table->Flush();
+  Crash(&one, before);
+  EXPECT_THAT(Texts(two, id), ElementsAre("Go on", "half an answer...")) << "the store had it before clients";
 }
 
 }  // namespace

@@ -80,10 +80,13 @@ Status Storage::OpenJournal() {
   if (!config_.store_path.empty()) RETURN_IF_ERROR(PrepareStoreFolder(config_.store_path));
   if (!config_.encryption_key.empty()) log.master_key = SealKey(config_.encryption_key);
   if (!config_.store_url.empty()) {
-    log.open_log = [&](const std::vector<RowChange>& initial) {
+    if (!config_.store_path.empty() && config_.durability == StoreDurability::kTurn)
+      log.deltas_path = config_.store_path + "/answers";
+    log.open_log = [&](const std::vector<RowChange>& initial, std::optional<int64_t> predecessor) {
       return OpenPostgresLog({.url = config_.store_url,
                               .server = ServerName(config_),
                               .lease_s = static_cast<double>(config_.lease_s),
+                              .predecessor = predecessor,
                               .stop = stopping_store_.get_token()},
                              log.master_key, initial);
     };

@@ -44,7 +44,8 @@ Result<std::unique_ptr<Journal>> OpenStore(const std::string& place, const std::
     options.master_key = SealKey(key);
   }
   if (place.starts_with("postgresql://") || place.starts_with("postgres://")) {
-    options.open_log = [&, name = fmt::format("migrate-{}", getpid())](const std::vector<RowChange>& initial) {
+    options.open_log = [&, name = fmt::format("migrate-{}", getpid())](const std::vector<RowChange>& initial,
+                                                                       std::optional<int64_t>) {
       return OpenPostgresLog({.url = place, .server = name}, options.master_key, initial);
     };
   } else {

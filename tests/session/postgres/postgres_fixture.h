@@ -29,7 +29,7 @@ class PostgresTest : public JournalTest {
   }
   Result<std::unique_ptr<Journal>> TryOpen(const SharedStoreOptions& store) const {
     JournalOptions options = options_;
-    options.open_log = [&](const std::vector<RowChange>& initial) {
+    options.open_log = [&](const std::vector<RowChange>& initial, std::optional<int64_t>) {
       return OpenPostgresLog(store, options.master_key, initial);
     };
     return Journal::Open(options);

@@ -111,6 +111,33 @@ TEST_F(PostgresServersTest, APausedServerIsFenced) {
   EXPECT_THAT(Payloads(*b_, "conv_1"), ElementsAre("of a", "of b"));
 }
 
+TEST_F(PostgresServersTest, ARestartAfterACrashWaitsForNoLease) {
+  SharedStoreOptions again = Options("a");
+  again.predecessor = a_->shared()->incarnation();
+  const auto restarted = MustOpen(again);  // the lease of an hour has not ended
+  ASSERT_NE(restarted, nullptr);
+  ASSERT_TRUE(restarted->Claim("conv_1").ok());
+  EXPECT_EQ(Write(*a_, Entry("conv_1", {"of the predecessor"})).code(), StatusCode::kIo);
+  ASSERT_TRUE(Write(*restarted, Entry("conv_1", {"of the successor"})).ok());
+  EXPECT_THAT(Payloads(*b_, "conv_1"), ElementsAre("of a", "of the successor"));
+}
+
+TEST_F(PostgresServersTest, AnotherIncarnationIsNoPredecessor) {
+  SharedStoreOptions again = Options("a");
+  again.lease_s = 0.5;
+  again.predecessor = b_->shared()->incarnation();
+  server_->Execute(database_, "update server set alive_until = now() + interval '0.2 seconds' where id = 'a'");
+  ASSERT_NE(MustOpen(again), nullptr) << "after the lease";
+  server_->Execute(database_,
+                   "update server set alive_until = now() + interval '1 hour', ended = false where id = 'b'");
+  again.server = "b";
+  again.predecessor = b_->shared()->incarnation() + 1000;
+  std::stop_source stop;
+  stop.request_stop();
+  again.stop = stop.get_token();
+  EXPECT_EQ(TryOpen(again).status().code(), StatusCode::kUnavailable) << "waits for the lease";
+}
+
 TEST_F(PostgresServersTest, AFencedServerCreatesNothing) {
   EndLease("a");
   ASSERT_TRUE(b_->Claim("conv_1").ok());
