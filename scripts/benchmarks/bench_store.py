@@ -23,6 +23,7 @@ from wire import Http, Socket  # noqa: E402
 
 MIB = 1 << 20
 STORES, DURABILITIES = ("RocksDB", "PostgreSQL"), ("turn", "token")
+WITH_FOLDER = "PostgreSQL with a folder"  # which keeps the text of running answers, with durability "turn"
 
 
 def say(line):
@@ -48,7 +49,8 @@ class Stores:
         self.made += 1
         if kind == "RocksDB":
             return ["--store-path", self.folder / f"store{self.made}"]
-        return ["--store-url", self.postgres.new_database(), "--server-name", "bench"]
+        shared = ["--store-url", self.postgres.new_database(), "--server-name", "bench"]
+        return [*shared, "--store-path", self.folder / f"store{self.made}"] if kind == WITH_FOLDER else shared
 
     @contextlib.contextmanager
     def server(self, flags, *more):
@@ -120,7 +122,7 @@ def measure(server, options, note):
 
 def bench_cost(options, stores):
     found = {}
-    cases = [(kind, durability) for durability in DURABILITIES for kind in STORES if kind in options.stores]
+    cases = [(kind, durability) for durability in DURABILITIES for kind in (*STORES, WITH_FOLDER) if kind.split()[0] in options.stores]
     for number in range(options.rounds):
         for kind, durability in [("none", "none"), *cases]:
             flags = [] if kind == "none" else [*stores.fresh(kind), "--durability", durability]
@@ -129,11 +131,12 @@ def bench_cost(options, stores):
         say(f"round {number + 1} of {options.rounds}")
     for durability in DURABILITIES:
         say(f"\n--durability {durability}, medians of {options.rounds}\n")
-        say("| | no store | RocksDB | PostgreSQL, synchronous standby | against RocksDB |\n| --- | --- | --- | --- | --- |")
+        say("| | no store | RocksDB | PostgreSQL, synchronous standby | with a folder | against RocksDB |\n| --- | --- | --- | --- | --- | --- |")
         for name, values in found.items():
             middle = {case: statistics.median(row) for case, row in values.items()}
-            none, local, shared = (middle.get(case) for case in (("none", "none"), ("RocksDB", durability), ("PostgreSQL", durability)))
-            say(f"| {name} | {number_of(none)} | {number_of(local)} | {number_of(shared)} | {f'{shared / local:.2f}x' if shared and local else ''} |")
+            none = middle.get(("none", "none"))
+            local, shared, folder = (middle.get((kind, durability)) for kind in (*STORES, WITH_FOLDER))
+            say(f"| {name} | {number_of(none)} | {number_of(local)} | {number_of(shared)} | {number_of(folder)} | {f'{shared / local:.2f}x' if shared and local else ''} |")
 
 
 def number_of(value):
