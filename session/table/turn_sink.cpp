@@ -39,7 +39,8 @@ void TurnSink::Write(JournalRecord record, Told told) {
   // After the text that was sent before.
   const auto done = [deltas, forgets, session = session_, tell](const Status& status, const JournalPosition& last) {
     if (deltas == nullptr) return tell(status, last);
-    if (forgets != nullptr && status.ok()) forgets->Forget(session->key());
+    const bool failed = status.code() == StatusCode::kIo;  // the next start restores the text
+    if (forgets != nullptr && !failed) forgets->Forget(session->key());
     deltas->Post([tell, status, last] { tell(status, last); });
   };
   if (const Status status = journal_->Append(std::move(entry), done); !status.ok()) done(status, {});

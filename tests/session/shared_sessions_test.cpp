@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/limits.h"
+#include "session/journal/delta_log.h"
 #include "session/table/session_table.h"
 #include "tests/cache/store/store_folder.h"
 #include "tests/session/recording_sink.h"
@@ -498,6 +499,21 @@ TEST_F(SharedSessionsTest, ARestartSkipsADeletedConversation) {
   Crash(&one, deltas);
   EXPECT_THAT(ListedAt(two), ElementsAre(other));
   EXPECT_THAT(Texts(two, other), ElementsAre("Go on", "half an ..."));
+}
+
+TEST_F(SharedSessionsTest, TheTextOfADeletedConversationIsForgotten) {
+  RestartWith(Durability::kTurn);
+  const std::string id = NewConversation(one), other = NewConversation(one);
+  HalfAnAnswer(one, id);
+  HalfAnAnswer(one, other);
+  ASSERT_TRUE(one.table->DeleteSession(me, id).ok());
+  one.table->Flush();
+  one.engine->End(one.engine->requests().size() - 2);
+  const auto log = DeltaLog::Open(CopyDeltas(one), master_key);
+  ASSERT_TRUE(log.ok());
+  const auto left = (*log)->ReadLeft();
+  ASSERT_THAT(*left, SizeIs(1));
+  EXPECT_EQ(left->at(0).session, other);
 }
 
 TEST_F(SharedSessionsTest, ARestartKeepsTheTextOfEncryptedSessions) {
