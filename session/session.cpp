@@ -212,16 +212,19 @@ void Session::ChangedLocked() {
   if (journal_.SetChanged()) context_->shared->changed.Add(weak_from_this());
 }
 
-void Session::WriteSummary() {
+void Session::WriteSummary(bool last) {
   std::lock_guard lock(mutex_);
+  if (!journal_.changed()) return;
   journal_.ClearChanged();
   if (!journal_.durable() || turns_.running()) return;
   if (changing_) return ChangedLocked();
   JournalEntry entry;
   entry.session = key_;
   SetSummary(Summary(journal_.recorded().seq), &entry);
-  // Under the lock, so that no turn's summary comes first. If refused, a list reads the whole session.
-  (void)context_->journal->Append(std::move(entry), nullptr);
+  entry.urgent = last;
+  // Under the lock, so that no turn's summary comes first. While it is missing, a list reads the whole session.
+  const Status accepted = context_->journal->Append(std::move(entry), nullptr);
+  if (accepted.code() == StatusCode::kOverloaded) ChangedLocked();
 }
 
 std::vector<JournalRecord> Session::CreationRecords() const {

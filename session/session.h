@@ -62,8 +62,9 @@ class Session : public std::enable_shared_from_this<Session> {
   /// Marks the summary in the journal as outdated.
   void Changed();
   /// Writes an outdated summary to the journal without waiting. Does nothing while a turn runs, whose end marks it
-  /// again; while a turn starts, it stays marked.
-  void WriteSummary();
+  /// again; while a turn starts, or if the journal's queue is full, it stays marked. `last`: even if it is full, because
+  /// the session leaves memory.
+  void WriteSummary(bool last = false);
   SharedList<Item> Items() const;
   /// The tool definitions in the timeline.
   SharedText Tools() const;

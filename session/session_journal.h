@@ -47,6 +47,7 @@ class SessionJournal {
 
   /// Marks the summary as outdated. Returns true if it is to be written and was not marked before.
   bool SetChanged();
+  bool changed() const { return changed_; }
   void ClearChanged() { changed_ = false; }
   /// An entry with these records of the session.
   JournalEntry Entry(std::vector<JournalRecord> records) const;

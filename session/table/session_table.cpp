@@ -28,7 +28,7 @@ SessionTable::SessionTable(SessionTableOptions options, const Tokenizer& tokeniz
 
 SessionTable::~SessionTable() {
   if (state_->shared) state_->shared.Close();
-  state_->WriteSummaries();
+  state_->WriteSummaries(/*last=*/true);
 }
 
 const SessionTableOptions& SessionTable::options() const { return state_->context->options; }
@@ -87,7 +87,7 @@ Result<SessionInfo> SessionTable::State::DescribeStored(const std::string& key, 
   auto damage = journal->DamageOf(key);
   if (!damage && summary.ok() && summary->seq != stored->last.seq) {
     const auto loaded = Get(key, owner, Use::kRead);
-    if (loaded.ok() && !shared) (*loaded)->Changed();
+    if (loaded.ok()) shared ? shared.Refresh(key, owner) : (*loaded)->Changed();
     if (loaded.ok()) return InfoOf(**loaded);
     if (loaded.status().code() != StatusCode::kCorruption) return loaded.status();
     damage = journal->DamageOf(key);
@@ -108,9 +108,9 @@ void JoinParts(const SessionContext& model, std::vector<NewItem>* items) {
   }
 }
 
-void SessionTable::State::WriteSummaries() {
+void SessionTable::State::WriteSummaries(bool last) {
   for (const std::weak_ptr<Session>& changed : context->shared->changed.Take()) {
-    if (const std::shared_ptr<Session> session = changed.lock()) session->WriteSummary();
+    if (const std::shared_ptr<Session> session = changed.lock()) session->WriteSummary(last);
   }
 }
 

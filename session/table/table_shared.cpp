@@ -147,7 +147,7 @@ void SessionTable::State::Shared::GiveBack(const std::string& key) {
     ++table_.counts.unloads;
   }
   if (session != nullptr) {
-    session->WriteSummary();
+    session->WriteSummary(/*last=*/true);
     session->Leave(Session::Left::kForAnotherServer);
   }
   table_.HistoriesWith(key).Erase(key);
@@ -155,6 +155,19 @@ void SessionTable::State::Shared::GiveBack(const std::string& key) {
     if (!status.ok()) LogWarning("session {} is not given back: {}", key, status.message());
   };
   if (const Status refused = table_.journal->Release(key, done); !refused.ok()) done(refused, {});
+}
+
+void SessionTable::State::Shared::Refresh(const std::string& key, const std::string& owner) {
+  constexpr int kMost = 16;
+  if (refreshing_ >= kMost) return;
+  ++refreshing_;
+  table_.work.Post([this, key, owner] {
+    const Result<SessionPlace> place = log_->Find(key, owner);
+    if (place.ok() && (place->mine || !place->live)) {
+      if (const auto session = table_.Get(key, owner, Use::kChange); session.ok()) (*session)->Changed();
+    }
+    --refreshing_;
+  });
 }
 
 void SessionTable::State::Shared::HandOver(bool all) {

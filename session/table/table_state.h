@@ -90,6 +90,8 @@ struct SessionTable::State {
     /// Adds a stored session to the maps. Asks the server that has it, for some seconds.
     /// ERRORS: kNotFound; kBusy (conversation_locked); kUnavailable; kIo.
     Status Claim(const std::string& key, const std::string& owner);
+    /// Claims a session with an outdated summary and marks it, unless another live server has it. Does not block.
+    void Refresh(const std::string& key, const std::string& owner);
     /// Gives back sessions that were not used for minutes, or all.
     void Sweep();
     void HandOver(bool all);
@@ -122,6 +124,7 @@ struct SessionTable::State {
     SharedLog* const log_;  // null: every session is this server's
     mutable RecentTotals totals_;
     std::atomic<bool> hands_over_{false};
+    std::atomic<int> refreshing_{0};
   };
   using OwnersSessions = std::map<uint64_t, std::string>;  // conversations by creation, chains by last use
 
@@ -316,7 +319,7 @@ struct SessionTable::State {
   Result<SessionInfo> DescribeStored(const std::string& key, const std::string& owner,
                                      const Result<JournalSummary>& stored);
   /// Writes the summaries of changed sessions.
-  void WriteSummaries();
+  void WriteSummaries(bool last = false);
 };
 
 }  // namespace ringside

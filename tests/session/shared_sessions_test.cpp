@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <future>
 #include <set>
 
 #include "base/limits.h"
 #include "session/journal/delta_log.h"
+#include "session/records.h"
 #include "session/table/session_table.h"
 #include "tests/cache/store/store_folder.h"
 #include "tests/session/recording_sink.h"
@@ -43,6 +45,7 @@ class SharedSessionsTest : public ::testing::Test {
     JournalOptions log;
     log.clock = &clock;
     log.master_key = master_key;
+    log.queue_entries = queue_entries;
     if (options.durability == Durability::kTurn) log.deltas_path = folder.path() / name;
     log.open_log = [&](const std::vector<RowChange>& initial,
                        std::optional<int64_t>) -> Result<std::unique_ptr<JournalLog>> {
@@ -145,6 +148,13 @@ class SharedSessionsTest : public ::testing::Test {
     server.engine->Say(server.engine->requests().size() - 1, "half an ");
     server.table->Flush();
   }
+  /// Whether a list can describe the conversation without reading its records.
+  static bool SummaryIsCurrent(Server& server, const std::string& conversation) {
+    const Result<JournalSummary> stored = server.journal->Summary(conversation);
+    CHECK(stored.ok());
+    const auto summary = DecodeSummary(stored->summary);
+    return summary.ok() && summary->seq == stored->last.seq;
+  }
   std::string PromptOf(Server& server) { return tokenizer.Decode(server.engine->last().tokens); }
   int64_t claims() {
     std::lock_guard lock(store->mutex);
@@ -156,6 +166,7 @@ class SharedSessionsTest : public ::testing::Test {
   std::shared_ptr<SharedMemory> store = std::make_shared<SharedMemory>();
   std::optional<SealKey> master_key;
   bool alone = false;
+  size_t queue_entries = limits::kJournalQueueEntries;
   SessionTableOptions options;
   ManualClock clock;
   ByteTokenizer tokenizer;
@@ -360,6 +371,38 @@ TEST_F(SharedSessionsTest, HandsOverWhatIsAtRest) {
   Turn(one, Ask("Again", busy), "Yes");
   one.table->Sweep();
   EXPECT_EQ(one.table->Held(), 1);
+}
+
+TEST_F(SharedSessionsTest, WhatIsHandedOverIsListedWithoutReadingIt) {
+  queue_entries = 1;  // full while anything waits
+  Restart();
+  std::vector<std::string> ids;
+  for (int i = 0; i < 20; ++i) {
+    ids.push_back(NewConversation(one));
+    one.table->Flush();
+    Turn(one, Ask("Hi", ids.back()), "Hello");
+    EXPECT_FALSE(SummaryIsCurrent(two, ids.back())) << "the test needs one that is outdated";
+  }
+  one.table->HandOver(true);
+  SweepUntilHeld(one, 0);
+  for (const std::string& id : ids) EXPECT_TRUE(SummaryIsCurrent(two, id));
+}
+
+TEST_F(SharedSessionsTest, AListRefreshesWhatACrashLeftOutdated) {
+  const std::string id = NewConversation(one);
+  Turn(one, Ask("Hi", id), "Hello");
+  EXPECT_THAT(ListedAt(two), ElementsAre(id));
+  two.table->Sweep();
+  two.table->Flush();
+  EXPECT_FALSE(SummaryIsCurrent(two, id)) << "another server has it";
+  store->EndLease("one");
+  EXPECT_THAT(ListedAt(two), ElementsAre(id));
+  std::promise<void> refreshed;
+  two.table->Post([&] { refreshed.set_value(); });
+  refreshed.get_future().wait();
+  two.table->Sweep();
+  two.table->Flush();
+  EXPECT_TRUE(SummaryIsCurrent(two, id));
 }
 
 TEST_F(SharedSessionsTest, AStopGivesEverythingBack) {
