@@ -71,6 +71,12 @@ class Engine {
   /// SlotBytes for a network, before an engine exists.
   static int64_t SlotBytes(const NetworkShape& network, const EngineOptions& options);
 
+  /// Decides whether a turn would wait for too long (EngineOptions::max_wait_s), before any work is done for it.
+  /// Callers ask once, before Submit, which does not. Takes constant time, apart from a search for the owner's cache.
+  /// ERRORS: ServerOverload (base/server_overload.h).
+  Status CheckWait(const TurnRequest& request);
+  /// True if CheckWait would return Ok. Counts nothing.
+  bool MayAdmit(const TurnRequest& request) const;
   /// Submits a turn. Ok = accepted: its sink gets exactly one OnEnd. A timeline runs one turn at a time; another ends
   /// with kBusy at OnEnd.
   /// ERRORS: kOverloaded = the inbox is full, or the tenant has its share of the queue (QueueShares); kInvalidArgument

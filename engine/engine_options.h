@@ -24,6 +24,7 @@ struct EngineOptions {
   int64_t rebuild_windows = 0;    // windows replayed to rebuild a lost cache; 0 = until it is exact
   int64_t state_slots = 4;        // boundaries of recurrent state in a slab (StateSlots), at least 2
   int64_t queue_limit = 256;      // queued turns of a single tenant (QueueShares)
+  double max_wait_s = 0;          // maximum predicted wait of an admitted turn (WaitLimit); 0 = no limit
   DType kv_dtype = DType::kF16;
 };
 
@@ -49,6 +50,8 @@ struct EngineStats {
   uint64_t fetches_late = 0;             // the turn recomputed or ended before the answer
   uint64_t fetches_failed = 0;           // fetched, but lost, damaged, or of another model or window
   double prefill_tokens_per_second = 0;  // recent average; 0 = none yet
+  double prompt_wait_s = 0;              // predicted wait of a turn after all queued ones (WaitForecast)
+  uint64_t turns_refused = 0;            // because of their predicted wait (max_wait_s)
 };
 
 }  // namespace ringside

@@ -16,9 +16,6 @@ namespace {
 
 // A prompt may be overtaken by shorter ones until it has waited this many times its own compute time.
 constexpr double kPatience = 4;
-// Tenants whose served tokens fall in one bucket of this size count as equal and alternate by deadline.
-constexpr double kServedBucket = 2 * kServedMargin;
-
 // Trims the last prompts until the step is a multiple of the tile, if that costs prompts little.
 void RoundDown(std::span<const size_t> given, int64_t tile, std::vector<int64_t>& take) {
   int64_t of_prompts = 0;
@@ -146,7 +143,23 @@ void VirtualTokenCounter::Advance() {
   time_ = std::max(time_, least.value_or(time_));
 }
 
+double VirtualTokenCounter::BeginAt(double least) const {
+  return (std::isfinite(least) ? std::max(time_, least) : time_) - kServedBucket;
+}
+
+double VirtualTokenCounter::Start(double least) const {
+  std::lock_guard lock(mutex_);
+  return BeginAt(least);
+}
+
+double VirtualTokenCounter::AtArrival(const std::string& tenant, double least) const {
+  std::lock_guard lock(mutex_);
+  const auto found = tenants_.find(tenant);
+  return found == tenants_.end() ? BeginAt(least) : std::max(found->second.served, BeginAt(least));
+}
+
 void VirtualTokenCounter::Enter(const std::string& tenant) {
+  std::lock_guard lock(mutex_);
   Advance();
   const double begin = time_ - kServedBucket;
   Tenant& own = tenants_.try_emplace(tenant, Tenant{begin, 0}).first->second;
@@ -154,6 +167,7 @@ void VirtualTokenCounter::Enter(const std::string& tenant) {
 }
 
 void VirtualTokenCounter::Leave(const std::string& tenant) {
+  std::lock_guard lock(mutex_);
   const auto found = tenants_.find(tenant);
   CHECK(found != tenants_.end() && found->second.turns > 0);
   Advance();
@@ -164,6 +178,7 @@ void VirtualTokenCounter::Leave(const std::string& tenant) {
 }
 
 void VirtualTokenCounter::Add(const std::string& tenant, double tokens) {
+  std::lock_guard lock(mutex_);
   const auto found = tenants_.find(tenant);
   if (found != tenants_.end()) found->second.served += tokens;
 }

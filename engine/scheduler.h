@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -58,6 +59,8 @@ constexpr int64_t kQuantumSteps = 32;
 /// A returning tenant starts 2 * kServedMargin below the others, so its short turns do not wait for a quantum until
 /// they have used up the difference.
 constexpr double kServedMargin = 1024;
+/// Tenants whose served tokens fall in one bucket of this size count as equal and alternate by deadline.
+constexpr double kServedBucket = 2 * kServedMargin;
 /// A queued turn that needs a slot.
 struct SlotSeeker {
   size_t tenant = 0;
@@ -84,6 +87,7 @@ int64_t PromptDeadline(int64_t submitted_ns, double computing_ns);
 /// Virtual token counters: tokens served to each tenant with queued or running turns. A tenant that returns after a
 /// pause starts slightly below the least served tenant, so that its short turn comes first; a longer pause gains no
 /// more. The counter survives short pauses, and many short visits get no more than one long visit.
+/// THREAD: one at a time, except where stated.
 class VirtualTokenCounter {
  public:
   /// Cost of a decoded token in prefill tokens.
@@ -99,13 +103,20 @@ class VirtualTokenCounter {
     Add(to, tokens);
   }
   double Of(const std::string& tenant) const;
+  /// The counter of a tenant after Enter, for a tenant without turns. `least`: the minimum counter of tenants with
+  /// turns; infinite = none has. THREAD: any.
+  double AtArrival(const std::string& tenant, double least) const;
+  /// As AtArrival, of a tenant that was never served.
+  double Start(double least) const;
 
  private:
   struct Tenant {
     double served = 0;
     int64_t turns = 0;
   };
+  double BeginAt(double least) const;
   void Advance();
+  mutable std::mutex mutex_;               // for AtArrival and Start: only one thread changes the members
   std::map<std::string, Tenant> tenants_;  // tenants with turns, or above their starting value
   double time_ = 0;                        // virtual time: the minimum counter of tenants with turns; monotonic
 };

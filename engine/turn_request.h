@@ -28,6 +28,7 @@ struct TurnRequest {
   /// True if earlier tokens of the conversation were computed before, even by an earlier process: if no cache is found,
   /// it was lost, and the turn reports recomputation.
   bool continues = false;
+  int64_t known_tokens = 0;  // the first of `tokens` that earlier turns of the conversation have computed
   /// The timeline that this new one was forked from, and its owner; 0 = none. Rows in its slot are copied on the
   /// device, once its prompt is computed; its stored cache is shared with the new owner.
   TimelineId forked_from = 0;
@@ -71,6 +72,8 @@ struct TurnRequest {
   int64_t reasoning_budget = -1;
   std::vector<TokenId> begun_ids;  // with `channels`, if the turn continues an answer: its sampled ids so far
   int64_t max_tokens = 0;          // maximum number of new tokens; 0 = prefill only (warm-up), -1 = until session_len
+  bool admitted = false;           // a further turn of an admitted request: never refused because of its wait
+  int64_t expected_tokens = 0;     // prompt tokens that it should compute; set by the engine
   bool ends_repetition = false;  // ends the answer when RepetitionGuard finds a loop, unless the grammar requires more
   std::shared_ptr<TokenSink> sink;
 };

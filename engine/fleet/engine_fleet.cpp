@@ -44,6 +44,8 @@ void AddStats(EngineStats& sum, const EngineStats& one) {
   sum.fetches_late += one.fetches_late;
   sum.fetches_failed += one.fetches_failed;
   sum.prefill_tokens_per_second += one.prefill_tokens_per_second;
+  sum.prompt_wait_s = std::max(sum.prompt_wait_s, one.prompt_wait_s);
+  sum.turns_refused += one.turns_refused;
 }
 
 EngineStats SumStats(std::vector<FleetEngine> engines) {
@@ -129,13 +131,22 @@ size_t EngineFleet::Choose(const TurnRequest& request) const {
   const std::optional<size_t> source = SourceOf(request);
   if (source && !placement_.drains(*source) && placement_.CountToShed(*source) == 0) return *source;
   // A parked session returns with a new timeline, perhaps before its cache has left the slot.
-  std::vector<double> used;
+  std::vector<Placement::Load> loads;
   for (size_t i = 0; i < engines_.size(); ++i) {
     if (InSlot(i, request.owner)) return i;
     const EngineStats now = engines_[i]->stats();
-    used.push_back(static_cast<double>(now.kv_bytes_used) / static_cast<double>(std::max<int64_t>(now.kv_bytes, 1)));
+    const double used =
+        static_cast<double>(now.kv_bytes_used) / static_cast<double>(std::max<int64_t>(now.kv_bytes, 1));
+    loads.push_back({.refuses = !engines_[i]->MayAdmit(request), .used = used});
   }
-  return placement_.LeastLoaded(used);
+  return placement_.LeastLoaded(loads);
+}
+
+Status EngineFleet::CheckWait(const TurnRequest& request) {
+  if (engines_.size() == 1) return engines_.front()->CheckWait(request);
+  std::lock_guard lock(mutex_);
+  RemoveFailed();
+  return engines_[Choose(request)]->CheckWait(request);
 }
 
 Status EngineFleet::Submit(TurnRequest request) {

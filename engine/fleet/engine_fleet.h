@@ -45,6 +45,8 @@ class EngineFleet {
   ~EngineFleet();
 
   // As Engine's, for a timeline on any engine.
+  /// Of the engine that would run the turn.
+  Status CheckWait(const TurnRequest& request);
   Status Submit(TurnRequest request);
   void Cancel(TurnId turn);
   void Close(TimelineId timeline);

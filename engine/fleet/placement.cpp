@@ -18,10 +18,10 @@ const Placement::Pin* Placement::Find(TimelineId timeline) const {
   return found == pins_.end() ? nullptr : &found->second;
 }
 
-size_t Placement::LeastLoaded(const std::vector<double>& used) const {
+size_t Placement::LeastLoaded(const std::vector<Load>& loads) const {
   const auto load = [&](size_t i) {
     const Engine& engine = engines_[i];
-    return std::tuple(engine.failed, engine.drains, engine.turns, used[i]);
+    return std::tuple(engine.failed, engine.drains, loads[i].refuses, engine.turns, loads[i].used);
   };
   size_t best = 0;
   for (size_t i = 1; i < engines_.size(); ++i) {

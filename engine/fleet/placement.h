@@ -23,13 +23,20 @@ class Placement {
     std::string owner;
   };
 
+  /// An engine as a new turn finds it.
+  struct Load {
+    bool refuses = false;  // its predicted wait is too long
+    double used = 0;       // share of its memory
+  };
+
   explicit Placement(size_t engines) : engines_(engines) {}
 
   /// Null if the conversation has no engine.
   const Pin* Find(TimelineId timeline) const;
-  /// The engine for a conversation whose cache is nowhere or in the tiers: serving before draining, then the one with
-  /// the fewest turns, then the one with the smallest share of memory `used`. A failed engine only if all have failed.
-  size_t LeastLoaded(const std::vector<double>& used) const;
+  /// The engine for a conversation whose cache is nowhere or in the tiers: serving before draining, then one that does
+  /// not refuse the turn, then the one with the fewest turns, then the one with the smallest share of memory used. A
+  /// failed engine only if all have failed. `loads`: one per engine.
+  size_t LeastLoaded(const std::vector<Load>& loads) const;
   /// A turn starts at this engine, which becomes the conversation's.
   void Begin(TimelineId timeline, size_t engine, const std::string& owner);
   /// A turn that started at this engine is over. The conversation may have moved meanwhile.

@@ -47,6 +47,8 @@ class Admission {
   /// Starts a round: admits queued turns, each tenant's oldest first, while there are slots. A turn whose timeline has
   /// a slot overtakes those that wait for one; a turn whose cache is being fetched lets others pass.
   void AdmitWaiting();
+  /// True if the last round found no room for a queued turn, even by an eviction or a preemption.
+  bool is_full() const { return no_victim_ && !parts_.queue.empty(); }
   /// True if AdmitWaiting has chosen running turns to be preempted.
   bool has_victims() const { return !preempted_.empty(); }
   /// Preempts them, and admits queued turns if slots are free at once. REQUIRES: no step is in flight, and turns that

@@ -6,6 +6,31 @@
 
 namespace ringside {
 
+int64_t CacheFetches::ReplayedTokens(const TurnRequest& request) const {
+  const auto length = static_cast<int64_t>(request.tokens.size());
+  const int64_t reach = layers_ * (request.window.memory_len - 1);
+  return recurrent_ ? length : std::min(length, request.window.pinned + reach + 1);
+}
+
+ExpectedPrompt CacheFetches::Expect(const TurnRequest& request, double ns_per_token) const {
+  const auto length = static_cast<int64_t>(request.tokens.size());
+  if (request.scored || request.embedded) return {.tokens = length};
+  const int64_t all = ReplayedTokens(request);
+  if (request.known_tokens == 0) return {.tokens = all};
+  const int64_t added = std::clamp<int64_t>(length - request.known_tokens, 1, all);
+  bool named = false;
+  for (const std::string* owner : {&request.owner, &request.forked_owner}) {
+    if (owner->empty()) continue;
+    named = true;
+    if (slots_.HoldsOwner(*owner)) return {.tokens = added};
+    const auto place = storage_.tiers == nullptr ? std::nullopt : storage_.tiers->Find(*owner);
+    if (place && place->estimated_ms * 1e6 <= static_cast<double>(all) * ns_per_token) {
+      return {.tokens = added, .load_ms = place->estimated_ms};
+    }
+  }
+  return {.tokens = named ? all : added};
+}
+
 void CacheFetches::Request(Slot& slot, const TurnRequest& request) {
   if (slot.turn != nullptr || slot.filled()) return;
   if (slot.fetch && (slot.fetch->ticket != 0 || slot.fetch->answer)) return;
@@ -19,10 +44,7 @@ void CacheFetches::Request(Slot& slot, const TurnRequest& request) {
   if (forked && !std::exchange(slot.fetch->forked, true) && storage_.tiers != nullptr) {
     storage_.tiers->Fork(request.forked_owner, request.owner, nullptr);
   }
-  const auto length = static_cast<int64_t>(request.tokens.size());
-  const int64_t reach = layers_ * (request.window.memory_len - 1);
-  const int64_t replayed = recurrent_ ? length : std::min(length, request.window.pinned + reach + 1);
-  const auto plan = sequences_.PlanFetch(request.owner, replayed);
+  const auto plan = sequences_.PlanFetch(request.owner, ReplayedTokens(request));
   if (plan.stored) slot.sequence->MarkKnown();  // it was computed once
   if (!plan.ask) {
     slot.fetch->answer.emplace(NotFound("not asked for"));

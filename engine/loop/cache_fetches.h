@@ -1,5 +1,5 @@
 // Requests to the tiers for stored caches: fetches for queued turns, which use memory outside every budget and are
-// therefore bounded, and copies for forked timelines. Owned by EngineLoop. THREAD: engine, except Prefetch.
+// therefore bounded, and copies for forked timelines. Owned by EngineLoop. THREAD: engine, except Prefetch and Expect.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@
 #include "engine/loop/engine_message.h"
 #include "engine/loop/slot_table.h"
 #include "engine/loop/turn_queue.h"
+#include "engine/loop/wait_control.h"
 #include "engine/sequence_storage.h"
 
 namespace ringside {
@@ -34,6 +35,11 @@ class CacheFetches {
         counts_(*counts),
         deliver_(std::move(deliver)) {}
 
+  /// Estimates the turn's work before its first token, given the time per prompt token: its new tokens, if the cache of
+  /// the earlier ones is in a slot or is loaded faster than recomputed, otherwise all that a recomputation needs. A
+  /// timeline without an owner counts as being in a slot. Prefixes that other conversations share are not considered.
+  /// THREAD: any.
+  ExpectedPrompt Expect(const TurnRequest& request, double ns_per_token) const;
   /// Requests the cache of a queued turn from the tiers, once, if it may be there.
   void Request(Slot& slot, const TurnRequest& request);
   /// Number of requests so far; the tiers may have answered the last one already.
@@ -63,6 +69,8 @@ class CacheFetches {
   void Prefetch(const std::string& owner) const;
 
  private:
+  /// Tokens to compute without a cache.
+  int64_t ReplayedTokens(const TurnRequest& request) const;
   /// True while the request must wait for a save or a fork that completes shortly.
   bool IsOnItsWay(const TurnRequest& request, bool forked) const;
   /// True if another fetched cache fits. Otherwise takes the place of the last queued turn that has one.

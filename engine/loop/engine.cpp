@@ -105,6 +105,8 @@ int64_t Engine::slot_bytes() const { return loop_->slot_bytes(); }
 int64_t Engine::SlotBytes(const NetworkShape& network, const EngineOptions& options) {
   return CacheShape(network, options).slab_bytes();
 }
+Status Engine::CheckWait(const TurnRequest& request) { return loop_->CheckWait(request); }
+bool Engine::MayAdmit(const TurnRequest& request) const { return loop_->MayAdmit(request); }
 Status Engine::Submit(TurnRequest request) { return loop_->Submit(std::move(request)); }
 void Engine::Cancel(TurnId turn) { loop_->Cancel(turn); }
 void Engine::Close(TimelineId timeline) { loop_->Close(timeline); }

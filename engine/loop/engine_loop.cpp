@@ -31,7 +31,7 @@ EngineLoop::EngineLoop(Network& network, const Tokenizer& tokenizer, const Engin
       inbox_(std::make_shared<EngineInbox>(limits::kEngineInboxMessages)),
       slots_(std::move(pool), network_.shape(), options_, storage_.tiers),
       limits_(network_, options_, slots_.pool()),
-      queue_(options_.queue_limit, slots_.pool().slots(), clock_),
+      queue_(options_.queue_limit, options_.max_wait_s, slots_.pool().slots(), clock_),
       sequences_(storage_, network_.memory(), clock_, &counts_),
       steps_(network_, options_, clock_, slots_, sequences_, queue_.served(), &counts_),
       fetches_(storage_, network_.shape(), clock_, slots_, queue_, sequences_, &counts_,
@@ -71,13 +71,35 @@ EngineLoop::~EngineLoop() {
   thread_.joinable() ? thread_.join() : EndAll();
 }
 
+ExpectedPrompt EngineLoop::Expect(const TurnRequest& request) const {
+  return fetches_.Expect(request, queue_.waits().forecast().ns_per_token());
+}
+
+Status EngineLoop::CheckWait(const TurnRequest& request) {
+  if (request.admitted || !queue_.waits().has_limit()) return Status::Ok();
+  return queue_.waits().Check(request.tenant, Expect(request), clock_.MonotonicNs());
+}
+
+bool EngineLoop::MayAdmit(const TurnRequest& request) const {
+  return request.admitted || !queue_.waits().has_limit() || queue_.waits().Admits(request.tenant, Expect(request));
+}
+
+EngineStats EngineLoop::stats() const {
+  EngineStats stats = status_.stats();
+  queue_.waits().AddTo(&stats);
+  return stats;
+}
+
 Status EngineLoop::Submit(TurnRequest request) {
   RETURN_IF_ERROR(limits_.Accept(&request));
   if (!healthy()) return Unavailable("the engine has failed");
   const std::string tenant = request.tenant;
   RETURN_IF_ERROR(queue_.shares().Enter(tenant));
+  const int64_t tokens = request.expected_tokens = Expect(request).tokens;
+  queue_.waits().forecast().Arrive(tenant, tokens);
   if (inbox_->TryPush(SubmitMessage{std::move(request), clock_.MonotonicNs()})) return Status::Ok();
   queue_.shares().Leave(tenant);
+  queue_.waits().forecast().Withdraw(tenant, tokens);
   return Overloaded("Too many turns have been submitted since the last step.");
 }
 
@@ -112,8 +134,10 @@ void EngineLoop::PublishStats() {
   counts_.kv_bytes_used = pool.reserved_bytes();
   counts_.turns_running = std::ssize(slots_.running());
   counts_.turns_waiting = std::ssize(queue_.turns());
+  const int64_t free_slots = pool.slots() - slots_.running_slots();
   // Queued turns take every slot that becomes free.
-  queue_.shares().SetFreeSlots(queue_.empty() ? pool.slots() - slots_.running_slots() : 0);
+  queue_.shares().SetFreeSlots(queue_.empty() ? free_slots : 0);
+  queue_.PublishWaits(slots_.running(), steps_.NsPerPromptToken(), admission_.is_full() ? 0 : free_slots);
   status_.Publish(counts_);
 }
 
@@ -343,6 +367,7 @@ std::pair<Slot*, bool> EngineLoop::Retire(std::unique_ptr<RunningTurn> turn) {
   slot.idle_since_ns = clock_.MonotonicNs();
   slot.write_back_ns = slot.idle_since_ns + storage_.write_back_ms * 1'000'000;
   turn->End(slot.idle_since_ns);
+  queue_.waits().NoteHeld(slot.idle_since_ns - turn->clock().begun_ns());
   queue_.Retire(*turn);
   return {&slot, sound};
 }

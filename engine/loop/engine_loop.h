@@ -41,6 +41,8 @@ class EngineLoop {
   ~EngineLoop();
 
   // As Engine's functions.
+  Status CheckWait(const TurnRequest& request);
+  bool MayAdmit(const TurnRequest& request) const;
   Status Submit(TurnRequest request);
   void Cancel(TurnId turn) { inbox_->PushUrgent(CancelMessage{turn}); }
   void Close(TimelineId timeline) { inbox_->PushUrgent(CloseMessage{timeline}); }
@@ -61,11 +63,12 @@ class EngineLoop {
 
   const EngineOptions& options() const { return options_; }
   int64_t slot_bytes() const { return slots_.pool().shape().slab_bytes(); }
-  EngineStats stats() const { return status_.stats(); }
+  EngineStats stats() const;
   bool healthy() const { return status_.healthy(); }
   Status status() const { return status_.failure(); }
 
  private:
+  ExpectedPrompt Expect(const TurnRequest& request) const;
   void Run();
   void Round(std::vector<EngineMessage> messages);
   /// Ends every turn and answers every pending request.

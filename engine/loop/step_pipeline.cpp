@@ -44,6 +44,22 @@ int64_t StepPipeline::PromptRows(int64_t decoding, double limit_ns) const {
   return bounded(fitting * rows / std::max(work + logits_work, 1.0));
 }
 
+double StepPipeline::NsPerPromptToken() const {
+  int64_t decoding = 0;
+  double prompts = 0, work = 0;
+  for (const auto& turn : slots_.running()) {
+    decoding += turn->remaining() == 1 ? 1 : 0;
+    if (turn->remaining() <= 1) continue;
+    prompts += 1;
+    work += Work(turn->sequence()->computed() + turn->remaining() / 2);
+  }
+  const double each = prompts == 0 ? 1 : work / prompts;
+  auto rows = static_cast<double>(options_.step_tokens);
+  if (decoding > 0) rows = std::clamp(step_time_.PromptWork(decoding, options_.max_step_ms * 1e6, 1) / each, 1.0, rows);
+  const double prompt_ns = step_time_.PromptNs(rows * each);
+  return prompt_ns == 0 ? 0 : (step_time_.DecodeNs(decoding) + prompt_ns) / rows;
+}
+
 std::vector<int64_t> StepPipeline::Plan(const LaunchedStep* under_way, const std::vector<bool>& ready) const {
   const auto& running = slots_.running();
   // A turn whose cache is still loading starts with the first layers; each layer waits for its rows. If other turns

@@ -55,6 +55,8 @@ class StepPipeline {
   /// Ends the step in flight after Finish. ENSURES: the step launched ahead, if there is one, is in flight, with its
   /// sampling parameters.
   void Advance();
+  /// Predicted time per prompt token in the next steps, next to the turns that decode now; 0 = not measured.
+  double NsPerPromptToken() const;
   /// Forgets the steps in flight: their state is unknown.
   void Discard() { launched_.reset(), next_.reset(); }
 

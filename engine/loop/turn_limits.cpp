@@ -33,6 +33,7 @@ void TurnLimits::PrependVirtualTokens(TurnRequest* request) const {
   request->tokens.insert(request->tokens.begin(), ids.begin(), ids.end());
   for (int64_t& start : request->message_starts) start += count;
   request->window.pinned += count;
+  if (request->known_tokens > 0) request->known_tokens += count;
 }
 
 Status TurnLimits::Check(const TurnRequest& request) const {

@@ -47,6 +47,33 @@ void TurnQueue::Order(std::span<const std::unique_ptr<RunningTurn>> running) {
   waiting_ = std::move(ordered);
 }
 
+void TurnQueue::PublishWaits(std::span<const std::unique_ptr<RunningTurn>> running, double ns_per_token,
+                             int64_t free_slots) {
+  WaitForecast::Load load{.ns_per_token = ns_per_token, .free_slots = free_slots};
+  const auto tenant_of = [&](const RunningTurn& turn) -> WaitForecast::Tenant& {
+    const auto [place, is_new] = load.tenants.try_emplace(turn.request().tenant);
+    if (is_new) place->second.served = served_.Of(turn.request().tenant);
+    return place->second;
+  };
+  const int64_t now = clock_.MonotonicNs();
+  double age_ns = 0;
+  for (const auto& turn : running) {
+    WaitForecast::Tenant& tenant = tenant_of(*turn);
+    ++tenant.running;
+    if (turn->remaining() > 1) tenant.tokens += turn->remaining();
+    age_ns += static_cast<double>(now - turn->clock().begun_ns());
+  }
+  for (const auto& turn : waiting_) {
+    WaitForecast::Tenant& tenant = tenant_of(*turn);
+    ++tenant.waiting;
+    tenant.tokens += turn->request().expected_tokens;
+  }
+  if (const auto turns = static_cast<double>(running.size()); turns > 0) {
+    load.ns_per_end = waits_.HeldNs(age_ns / turns) / turns;
+  }
+  waits_.forecast().Publish(std::move(load));
+}
+
 void TurnQueue::End(std::unique_ptr<RunningTurn> turn, FinishReason reason, Status error) {
   shares_.Leave(turn->request().tenant);
   turn->Finish(reason, std::move(error));

@@ -1,5 +1,6 @@
 // The turns that wait for a slot, in the order in which they get one, and the accounts that decide that order: served
-// tokens and queue shares of each tenant. Owned by EngineLoop. THREAD: engine, except shares().
+// tokens, queue shares and predicted waits of each tenant. Owned by EngineLoop. THREAD: engine, except shares() and
+// waits().
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "engine/loop/wait_control.h"
 #include "engine/queue_shares.h"
 #include "engine/scheduler.h"
 #include "engine/turn_request.h"
@@ -19,11 +21,15 @@ namespace ringside {
 
 class TurnQueue {
  public:
-  /// `limit`: of one tenant alone (QueueShares). `slots`: all of the engine's. REQUIRES: `clock` outlives it.
-  TurnQueue(int64_t limit, int64_t slots, const Clock& clock) : clock_(clock), shares_(limit, slots) {}
+  /// `limit`: of one tenant alone (QueueShares). `max_wait_s`: of a turn (WaitControl). `slots`: all of the engine's.
+  /// REQUIRES: `clock` outlives it.
+  TurnQueue(int64_t limit, double max_wait_s, int64_t slots, const Clock& clock)
+      : clock_(clock), shares_(limit, slots), waits_(max_wait_s, served_) {}
 
   /// Admission control of new turns. THREAD: any.
   QueueShares& shares() { return shares_; }
+  WaitControl& waits() { return waits_; }
+  const WaitControl& waits() const { return waits_; }
   /// Tokens served to each tenant with queued or running turns.
   VirtualTokenCounter& served() { return served_; }
   const VirtualTokenCounter& served() const { return served_; }
@@ -35,7 +41,10 @@ class TurnQueue {
   void Compact() { std::erase(waiting_, nullptr); }
 
   /// Counts a turn that has arrived. Each needs one Retire in the end.
-  void Arrive(const RunningTurn& turn) { served_.Enter(turn.request().tenant); }
+  void Arrive(const RunningTurn& turn) {
+    served_.Enter(turn.request().tenant);
+    waits_.forecast().Receive(turn.request().tenant, turn.request().expected_tokens);
+  }
   /// Adds an arrived turn at the end.
   void Push(std::unique_ptr<RunningTurn> turn) { waiting_.push_back(std::move(turn)); }
   /// Adds a preempted turn at the head. Never refused.
@@ -51,12 +60,16 @@ class TurnQueue {
   void End(std::unique_ptr<RunningTurn> turn, FinishReason reason, Status error);
   /// The turn has ended.
   void Retire(const RunningTurn& turn) { served_.Leave(turn.request().tenant); }
+  /// Predicts waits from the turns after a round. `ns_per_token`: of prompts, at the present decode load.
+  /// `free_slots`: that queued turns can take.
+  void PublishWaits(std::span<const std::unique_ptr<RunningTurn>> running, double ns_per_token, int64_t free_slots);
 
  private:
   const Clock& clock_;
   std::deque<std::unique_ptr<RunningTurn>> waiting_;
   VirtualTokenCounter served_;
   QueueShares shares_;
+  WaitControl waits_;
 };
 
 }  // namespace ringside

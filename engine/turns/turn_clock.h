@@ -12,6 +12,8 @@ class TurnClock {
   explicit TurnClock(int64_t submitted_ns) : submitted_ns_(submitted_ns) {}
 
   int64_t submitted_ns() const { return submitted_ns_; }
+  /// 0 = not yet.
+  int64_t begun_ns() const { return begun_ns_; }
   /// True until the device has returned the turn's first token; that token also reports errors in rows of the prompt.
   bool awaits_first_token() const { return first_token_ns_ == 0; }
 

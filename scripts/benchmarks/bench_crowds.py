@@ -1,6 +1,7 @@
 """Benchmarks the cost of crowds to well-behaved clients; see scripts/bench_crowds."""
 
 import argparse
+import asyncio
 import contextlib
 import json
 import multiprocessing
@@ -19,6 +20,7 @@ import crowds  # noqa: E402
 import tiny_model  # noqa: E402
 from bare_socket import BareSocket, has_ended, serve  # noqa: E402
 from bench_watch import beside, percentile, prepare, watch  # noqa: E402
+from bursts import burst, prompts  # noqa: E402
 from crowds import MIB, Conversations, Listener  # noqa: E402
 from server_process import ServerProcess  # noqa: E402
 from wire import TERMINAL  # noqa: E402
@@ -205,6 +207,35 @@ def half_open_handshakes(options, folder, model):
     return found
 
 
+def bursts(options, folder, model):
+    """Measures first tokens when all ask at once: without a limit, and with a tenth of that p99 as --max-wait-s. Refused
+    requests are retried as advised."""
+    texts, rows = prompts(options.burst, 300), []
+    for _ in range(2):
+        limit_s = rows[0]["first_p99_ms"] / 10_000 if rows else 0
+        flags = ["--threads", options.threads, "--slots", options.burst, "--max-turns-per-owner", 0, "--queue-limit", 1024,
+                 "--max-wait-s", f"{limit_s:.3f}"]
+        with ServerProcess(model, *flags, folder=folder, binary=options.binary) as server:
+            server.wait_until_ready()
+            asyncio.run(burst(server.port, prompts(1, 300)))  # from here on the engine knows its rate
+            asked = asyncio.run(burst(server.port, texts, tries=1000))
+            server.kill()
+        row = {"turns": options.burst, "limit_s": limit_s, "refused": sum(len(one.refusals) for one in asked)}
+        for kind, values in (("first", [one.first_s for one in asked]), ("all", [one.all_s for one in asked])):
+            row |= {f"{kind}_{key}_ms": percentile(values, share) for key, share in (("p50", 0.5), ("p99", 0.99))}
+        rows.append(row)
+    rows[1]["first_p99_ratio"] = rows[1]["first_p99_ms"] / rows[0]["first_p99_ms"]
+    return rows
+
+
+def print_bursts(rows):
+    print("\n| turns at once | --max-wait-s | first token of admitted turns: p50, p99, ms | p99 with refusals | refused requests | p99 / no limit |")
+    print("| --- " * 6 + "|")
+    for row in rows:
+        print(f"| {row['turns']} | {row['limit_s']:.3f} | {row['first_p50_ms']:.0f}, {row['first_p99_ms']:.0f} | {row['all_p99_ms']:.0f} "
+              f"| {row['refused']} | {row.get('first_p99_ratio', 1):.2f} |")
+
+
 def row_of(name, rounds):
     """The results for one crowd, as numbers."""
     row = {"crowd": name, "resting_mib": rounds[-1]["resting"] / MIB, "resident_mib": max(one["resident"] for one in rounds) / MIB,
@@ -236,7 +267,7 @@ def print_tables(options, rows, handshakes):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     for name, default in (("clients", 50), ("readers", 1000), ("returning", 5000), ("attackers", 20), ("connections", 10000),
-                          ("seconds", 10), ("rounds", 3), ("threads", 1)):
+                          ("burst", 200), ("seconds", 10), ("rounds", 3), ("threads", 1)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--model", type=Path, help="model to use instead of the tiny one")
     parser.add_argument("--binary", help="another server")
@@ -253,10 +284,12 @@ def main():
             for name in chosen:
                 found.setdefault(name, []).append(measure(options, folder, model, name))
         handshakes = half_open_handshakes(options, folder, model) if options.only in "half-open TLS handshakes" else {}
+        burst_rows = bursts(options, folder, model) if options.only in "bursts" else []
     rows = [row_of(name, rounds) for name, rounds in found.items()]
     print_tables(options, rows, handshakes)
+    print_bursts(burst_rows)
     if options.output:
-        options.output.write_text(json.dumps({"load": os.getloadavg(), "rows": rows, "handshakes": handshakes}, indent=1) + "\n")
+        options.output.write_text(json.dumps({"load": os.getloadavg(), "rows": rows, "handshakes": handshakes, "bursts": burst_rows}, indent=1) + "\n")
 
 
 main()

@@ -174,8 +174,13 @@ Result<Session::Prepared> SessionTable::State::Begin(const Caller& caller, const
 
 Status SessionTable::State::Launch(const Target& target, Session::Prepared prepared, TurnId turn,
                                    const Response& response) {
-  RETURN_IF_ERROR(target.session->Record(turn));
   TurnRequest& request = prepared.request;
+  if (target.fork_to != 0 && request.timeline == target.fork_to) {
+    request.forked_from = target.fork_from;
+    request.forked_owner = target.parent->cache_owner();
+  }
+  if (!request.tokens.empty()) RETURN_IF_ERROR(engine.CheckWait(request));
+  RETURN_IF_ERROR(target.session->Record(turn));
   const auto turn_sink = std::make_shared<TurnSink>(
       target.session, turn, target.session->durable() ? journal : nullptr, context->options.durability,
       response.logprobs, context->shared->tokens_by_owner.Of(target.session->owner()), context->clock);
@@ -183,10 +188,6 @@ Status SessionTable::State::Launch(const Target& target, Session::Prepared prepa
     target.session->WithTurns([&](TurnProgress& turns) { turns.Submitted(turn); });
     turn_sink->OnEnd(TurnEnd{});
     return Status::Ok();
-  }
-  if (target.fork_to != 0 && request.timeline == target.fork_to) {
-    request.forked_from = target.fork_from;
-    request.forked_owner = target.parent->cache_owner();
   }
   request.sink = turn_sink;
   if (context->options.turn_timeout_s > 0) {

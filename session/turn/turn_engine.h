@@ -14,6 +14,8 @@ namespace ringside {
 class TurnEngine {
  public:
   virtual ~TurnEngine() = default;
+  /// Called once before Submit, and before the turn is recorded.
+  virtual Status CheckWait(const TurnRequest& request) = 0;
   virtual Status Submit(TurnRequest request) = 0;
   virtual void Cancel(TurnId turn) = 0;
   virtual void Close(TimelineId timeline) = 0;

@@ -240,7 +240,9 @@ Result<RenderedTurn> TurnRenderer::Render(const TurnSpec& spec, TurnId turn, std
   }
   request.continues = !base.tokens().empty() || base.forgotten();
   request.continues_answer = input.next.reopened().has_value() || (spec.raw && !context_->codec.encoder);
+  request.known_tokens = input.recomputed ? 0 : std::ssize(base.tokens());
   request.may_branch = spec.may_branch;
+  request.admitted = spec.admitted || !spec.compaction.empty();  // its summary was a turn
   request.scored = spec.raw && spec.raw->scored;
   request.embedded = spec.raw && spec.raw->embedded;
   request.max_tokens = spec.warm_up ? 0 : spec.max_output_tokens.value_or(UsualAnswer(options, spec, input, window));

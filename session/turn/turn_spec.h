@@ -130,6 +130,7 @@ struct TurnSpec {
   /// One of several answers to one history, and not the first (TurnRequest::may_branch). With previous_response_id the
   /// chain is forked.
   bool may_branch = false;
+  bool admitted = false;         // a further turn of an admitted request (TurnRequest::admitted)
   std::optional<RawPrompt> raw;  // replaces `input`; requires carries_history and no store
   std::string request_key;       // not "": a repeated request re-attaches to the first one's response
   /// Meaning of `request_key`.

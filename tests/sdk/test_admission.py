@@ -1,6 +1,8 @@
 """The stock OpenAI SDK against a full server: a queued client learns its position, a refused one when to retry."""
 
+import concurrent.futures
 import contextlib
+import re
 
 import openai
 import pytest
@@ -55,6 +57,22 @@ def test_queued_turn_gets_its_position_and_excess_is_refused():
                     assert completed(read_answer(connection)).status in ("completed", "incomplete")
                 refused.response.create(**SHORT)
                 assert completed(read_answer(refused)).usage.output_tokens > 0, "there is room again"
+
+
+def test_stock_client_retries_an_overloaded_server():
+    """Turns refused for their predicted wait are sent again by the SDK, at the advised time."""
+    texts = [f"{i} " + " ".join(str(i * 1000 + n) for n in range(100)) for i in range(8)]
+    with running("--slots", "16", "--max-wait-s", "0.01") as server:
+        with openai.OpenAI(base_url=server.url + "/v1", api_key="anything", max_retries=20) as client:
+            def ask(text):
+                return client.responses.create(input=text, temperature=0, max_output_tokens=4, extra_body={"ignore_eos": True})
+
+            ask("Measure the rate of " + texts[0])
+            with concurrent.futures.ThreadPoolExecutor(len(texts)) as pool:
+                answers = list(pool.map(ask, texts))
+            assert all(answer.usage.output_tokens == 4 for answer in answers)
+        refused = re.search(r'ringside_turns_refused_total\{reason="overloaded"\} (\d+)', server.get("/metrics")[1])
+        assert int(refused[1]) > 0
 
 
 @pytest.mark.parametrize("flag, busy", [("--max-turns-per-owner", True), ("--max-sessions-per-owner", False)])

@@ -4,6 +4,7 @@
 
 #include <fstream>
 
+#include "base/server_overload.h"
 #include "tests/session/durable_fixture.h"
 
 namespace ringside {
@@ -256,6 +257,24 @@ TEST_F(DurableSessionTest, RefusedTurnLeavesNoTrace) {
   EXPECT_THAT(Texts(id), IsEmpty());
   EXPECT_EQ(table->stats().chains, 0);
   EXPECT_THAT(sink->lines(), IsEmpty());
+}
+
+TEST_F(DurableSessionTest, TurnRefusedForItsWaitIsNotWritten) {
+  const std::string id = NewConversation();
+  table->Flush();
+  const auto entries = journal->stats().entries;
+  engine->Overload(ServerOverload{.wait_s = 4, .retry_after_s = 7}.ToStatus());
+  EXPECT_TRUE(ReadServerOverload(table->StartTurn(me, Ask("Hi", id), sink).status()));
+  EXPECT_TRUE(ReadServerOverload(table->StartTurn(me, Ask("Hi"), sink).status()));
+  table->Flush();
+  EXPECT_EQ(journal->stats().entries, entries);
+  engine->Overload(Status::Ok());
+  Turn(Ask("Hi", id), "Yo");
+  EXPECT_EQ(engine->last().known_tokens, 0);
+  const auto known = std::ssize(engine->last().tokens);
+  Turn(Ask("And?", id), "Yo");
+  EXPECT_GE(engine->last().known_tokens, known) << "with the answer";
+  EXPECT_LT(engine->last().known_tokens, std::ssize(engine->last().tokens));
 }
 
 TEST_F(DurableSessionTest, UnstoredDataIsNotOnDisk) {

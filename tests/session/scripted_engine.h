@@ -117,6 +117,10 @@ class ScriptedEngine final : public TurnEngine {
   /// `first_id`: of the table's ByteTokenizer.
   explicit ScriptedEngine(TokenId first_id = 0) : first_id_(first_id) {}
 
+  Status CheckWait(const TurnRequest& request) override {
+    std::lock_guard lock(mutex_);
+    return request.admitted ? Status::Ok() : overload_;
+  }
   Status Submit(TurnRequest request) override {
     std::lock_guard lock(mutex_);
     if (!refusal_.ok()) return refusal_;
@@ -195,6 +199,11 @@ class ScriptedEngine final : public TurnEngine {
   void Refuse(Status status) {
     std::lock_guard lock(mutex_);
     refusal_ = std::move(status);
+  }
+  /// Sets the result of further CheckWait calls, but for turns that are admitted already.
+  void Overload(Status status) {
+    std::lock_guard lock(mutex_);
+    overload_ = std::move(status);
   }
 
   // Plays the engine. `index` counts submitted turns from 0.
@@ -361,7 +370,7 @@ class ScriptedEngine final : public TurnEngine {
   std::vector<TimelineId> closed_, parked_;
   std::vector<std::string> erased_;
   std::vector<std::pair<TimelineId, TimelineId>> forks_;
-  Status refusal_;
+  Status refusal_, overload_;
   int64_t tokens_replayed_ = 0, tokens_evicted_ = 0, messages_evicted_ = 0;
 };
 

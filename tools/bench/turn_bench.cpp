@@ -71,6 +71,7 @@ class EndSink : public EventSink {
 class DirectEngine final : public TurnEngine {
  public:
   explicit DirectEngine(Engine& engine) : engine_(engine) {}
+  Status CheckWait(const TurnRequest& request) override { return engine_.CheckWait(request); }
   Status Submit(TurnRequest request) override { return engine_.Submit(std::move(request)); }
   void Cancel(TurnId turn) override { engine_.Cancel(turn); }
   void Close(TimelineId timeline) override { engine_.Close(timeline); }

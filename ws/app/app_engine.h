@@ -21,6 +21,7 @@ class AppEngine final : public TurnEngine {
   /// REQUIRES: `engines` and `metrics` outlive this object; this object outlives the engines' last turn.
   AppEngine(TurnEngine& engines, Metrics& metrics);
 
+  Status CheckWait(const TurnRequest& request) override { return engines_.CheckWait(request); }
   /// As Engine::Submit; kUnavailable after RefuseTurns.
   Status Submit(TurnRequest request) override;
   void Cancel(TurnId turn) override;

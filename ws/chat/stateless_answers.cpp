@@ -161,6 +161,7 @@ class Answers : public std::enable_shared_from_this<Answers> {
       TurnSpec spec = request_.prompts[PromptOf(*choice)];
       spec.sampling.seed += *choice % static_cast<uint64_t>(request_.choices);
       spec.may_branch = !IsFirst(*choice);
+      spec.admitted = *choice > 0;
       const auto sink = std::make_shared<Sink>(shared_from_this(), *choice);
       {
         std::lock_guard lock(mutex_);

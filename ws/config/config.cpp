@@ -366,6 +366,7 @@ Result<EngineOptions> ResolveEngineOptions(const ServerConfig& config, const Mod
   options.kv_bytes = config.kv_cache_mb << 20;
   options.rebuild_windows = config.rebuild_windows;
   options.queue_limit = config.queue_limit;
+  options.max_wait_s = static_cast<double>(config.max_wait_ms) * 1e-3;
   options.kv_dtype = config.kv_cache_dtype;
 
   if (spec.encoder_layers > 0) return ResolveEncoderOptions(config, spec, std::move(options));

@@ -83,7 +83,8 @@ struct ServerConfig {
   Eviction eviction = Eviction::kTurn;
   DType kv_cache_dtype = DType::kF16;
   int64_t queue_limit = 256;
-  bool cuda = false;  // run the forward pass on a GPU
+  int64_t max_wait_ms = 0;  // 0 = no limit
+  bool cuda = false;        // run the forward pass on a GPU
   CpuBackendOptions cpu;
   CudaBackendOptions gpu;
   int64_t data_parallel_size = 1;

@@ -102,6 +102,13 @@ Status ModelPool::SubmitTo(const std::string& name, Entry& entry, TurnRequest re
   return Status::Ok();
 }
 
+Status ModelPool::CheckWait(const TurnRequest& request) {
+  const std::lock_guard lock(mutex_);
+  const std::string name = texts_ == nullptr ? "" : request.model;
+  const Entry& entry = EntryOf(name);
+  return Admits(name, entry) ? entry.model->engines().CheckWait(request) : Status::Ok();
+}
+
 Status ModelPool::Submit(TurnRequest request) {
   const std::lock_guard lock(mutex_);
   const std::string name = texts_ == nullptr ? "" : request.model;

@@ -24,7 +24,7 @@ double Seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 EngineStats WithoutGauges(EngineStats stats) {
   stats.slots = stats.slots_used = stats.turns_running = stats.turns_waiting = 0;
   stats.kv_bytes = stats.kv_bytes_used = stats.unsaved = stats.unsaved_bytes = 0;
-  stats.prefill_tokens_per_second = 0;
+  stats.prefill_tokens_per_second = stats.prompt_wait_s = 0;
   return stats;
 }
 

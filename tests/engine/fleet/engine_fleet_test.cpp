@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "base/server_overload.h"
 #include "tests/engine/engine_harness.h"
 #include "tests/engine/failing_backend.h"
 #include "tests/engine/hash_network.h"
@@ -23,7 +24,7 @@ constexpr RingWindow kWindow{4, 24, Eviction::kTurn};
 
 class EngineFleetTest : public ::testing::Test {
  protected:
-  void Start(size_t engines, int64_t slots = 8) {
+  void Start(size_t engines, int64_t slots = 8, double max_wait_s = 0) {
     fleet_.reset();
     copies_.clear();
     tiers_ = std::make_unique<TieredStore>(std::make_unique<RamStore>(int64_t{1} << 24), nullptr,
@@ -33,6 +34,7 @@ class EngineFleetTest : public ::testing::Test {
       Copy& copy = *copies_.emplace_back(std::make_unique<Copy>());
       EngineOptions options;
       options.slots = slots;
+      options.max_wait_s = max_wait_s;
       options.memory_len = kWindow.memory_len;
       options.pinned_max = 8;
       options.kv_dtype = DType::kF32;
@@ -116,6 +118,41 @@ TEST_F(EngineFleetTest, NewTurnsGoToTheLeastLoadedEngine) {
   EXPECT_EQ(SlotsUsed(), (std::vector<int64_t>{1, 4}));
   fleet_->Cancel(endless.request.turn);
   EXPECT_EQ(Wait(1, endless).reason, FinishReason::kCancelled);
+}
+
+TEST_F(EngineFleetTest, NewTurnsAvoidAnEngineThatWouldRefuseThem) {
+  Start(2, /*slots=*/8, /*max_wait_s=*/1e-9);
+  const auto long_turn = [&](TimelineId timeline) {
+    SubmittedTurn turn = GreedyTurn(++last_turn_, timeline, std::vector<TokenId>(40, 7), {}, kWindow, 1);
+    EXPECT_TRUE(fleet_->Submit(turn.request).ok());
+    return turn;
+  };
+  long_turn(1).sink->Wait();  // measures the rate of engine 0
+  ASSERT_TRUE(fleet_->Drain(0).ok());
+  std::vector<SubmittedTurn> endless;
+  for (const TimelineId timeline : {2, 3}) endless.push_back(Begin(timeline, -1, Owner(timeline)));
+  for (const SubmittedTurn& turn : endless) turn.sink->WaitForTokens(1);
+  ASSERT_TRUE(fleet_->Resume(0).ok());
+  Settle();
+  std::promise<void> held, go;
+  copies_[0]->network.OnStep([&, first = true, gate = go.get_future().share()]() mutable {
+    if (std::exchange(first, false)) held.set_value();
+    gate.wait();
+  });
+  const SubmittedTurn prompt = long_turn(4);  // on engine 0, which had no turn
+  held.get_future().wait();
+  const SubmittedTurn other = GreedyTurn(++last_turn_, 5, std::vector<TokenId>(12, 9), {}, kWindow, 1);
+  EXPECT_TRUE(fleet_->CheckWait(other.request).ok());
+  EXPECT_TRUE(fleet_->Submit(other.request).ok());
+  other.sink->Wait();  // on engine 1, although that has more turns
+  ASSERT_TRUE(fleet_->Drain(1).ok());
+  EXPECT_TRUE(ReadServerOverload(fleet_->CheckWait(GreedyTurn(99, 6, {1, 2, 3}, {}, kWindow, 1).request)));
+  EXPECT_EQ(fleet_->engine(0).stats().turns_refused, 1u);
+  EXPECT_EQ(fleet_->engine(1).stats().turns_refused, 0u);
+  go.set_value();
+  prompt.sink->Wait();
+  for (const SubmittedTurn& turn : endless) fleet_->Cancel(turn.request.turn);
+  for (const SubmittedTurn& turn : endless) EXPECT_EQ(turn.sink->Wait().reason, FinishReason::kCancelled);
 }
 
 TEST_F(EngineFleetTest, EvictedConversationMovesToAFreeEngine) {

@@ -32,7 +32,7 @@ struct Outcome {
 /// Random pauses and turn lengths; every cache fits in its engine's slots.
 class SimulatedCrowd {
  public:
-  explicit SimulatedCrowd(const Crowd& crowd) : crowd_(crowd), placement_(crowd.engines), used_(crowd.engines) {}
+  explicit SimulatedCrowd(const Crowd& crowd) : crowd_(crowd), placement_(crowd.engines), loads_(crowd.engines) {}
 
   Outcome Run() {
     for (TimelineId id = 1; id <= crowd_.conversations; ++id) Plan(Exponential(crowd_.pause_s), id, false);
@@ -73,7 +73,7 @@ class SimulatedCrowd {
   void Begin(TimelineId id, bool first) {
     const Placement::Pin* pin = placement_.Find(id);
     if (pin == nullptr && !first) moved_ += 1;
-    const size_t engine = pin != nullptr ? pin->engine : first && crowd_.on_first ? 0 : placement_.LeastLoaded(used_);
+    const size_t engine = pin != nullptr ? pin->engine : first && crowd_.on_first ? 0 : placement_.LeastLoaded(loads_);
     placement_.Begin(id, engine, "conv");
     for (size_t most = placement_.CountToShed(engine); most > 0; --most) (void)placement_.PopIdle(engine);
     const double beside = static_cast<double>(placement_.turns(engine) - 1);
@@ -91,7 +91,7 @@ class SimulatedCrowd {
 
   const Crowd crowd_;
   Placement placement_;
-  const std::vector<double> used_;
+  const std::vector<Placement::Load> loads_;
   std::mt19937_64 random_{1};
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   double now_s_ = 0, begun_ = 0, moved_ = 0;
@@ -152,12 +152,23 @@ TEST(PlacementTest, PrefersServingThenDrainingThenFailedEngines) {
   placement.SetFailed(0);
   placement.SetDrains(1, true);
   placement.Begin(1, 2, "conv");
-  EXPECT_EQ(placement.LeastLoaded({0, 0, 0.9}), 2u);
+  EXPECT_EQ(placement.LeastLoaded({{}, {}, {.refuses = true, .used = 0.9}}), 2u);
   EXPECT_FALSE(placement.OthersServe(2));
   placement.SetFailed(2);
-  EXPECT_EQ(placement.LeastLoaded({0, 0, 0}), 1u);
+  EXPECT_EQ(placement.LeastLoaded({{}, {}, {}}), 1u);
   placement.SetDrains(1, false);
   EXPECT_TRUE(placement.OthersServe(2));
+}
+
+TEST(PlacementTest, PrefersEnginesThatDoNotRefuseTheTurn) {
+  Placement placement(3);
+  for (const TimelineId id : {1, 2, 3}) placement.Begin(id, 2, "conv");
+  placement.Begin(4, 1, "conv");
+  EXPECT_EQ(placement.LeastLoaded({{.refuses = true}, {.refuses = true}, {}}), 2u) << "although it has the most turns";
+  EXPECT_EQ(placement.LeastLoaded({{.refuses = true}, {}, {}}), 1u);
+  EXPECT_EQ(placement.LeastLoaded({{.refuses = true}, {.refuses = true}, {.refuses = true}}), 0u);
+  placement.SetDrains(2, true);
+  EXPECT_EQ(placement.LeastLoaded({{.refuses = true}, {.refuses = true}, {}}), 0u);
 }
 
 }  // namespace

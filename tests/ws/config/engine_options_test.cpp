@@ -1,7 +1,9 @@
 // The engine options derived from the configuration and the model.
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/families/model_spec.h"
 #include "ws/config/config.h"
@@ -90,6 +92,24 @@ TEST(EngineOptionsOfConfig, GpuStepsHaveMoreRows) {
 TEST(EngineOptionsOfConfig, RepetitionGuardIsOnByDefault) {
   EXPECT_FALSE(ParseConfig({"-m", "m"}, {})->config.no_repetition_guard);
   EXPECT_TRUE(ParseConfig({"-m", "m", "--no-repetition-guard"}, {})->config.no_repetition_guard);
+}
+
+TEST(EngineOptionsOfConfig, PredictedWaitHasNoLimitByDefault) {
+  const auto limit_s = [](const std::vector<std::string>& args) -> std::optional<double> {
+    std::vector<std::string> all{"-m", "m"};
+    all.insert(all.end(), args.begin(), args.end());
+    const auto parsed = ParseConfig(all, {});
+    if (parsed.ok()) return ResolveEngineOptions(parsed->config, Spec(8192))->max_wait_s;
+    EXPECT_NE(parsed.status().message().find("--max-wait-s"), std::string::npos);
+    return std::nullopt;
+  };
+  EXPECT_EQ(limit_s({}), 0);
+  EXPECT_EQ(limit_s({"--max-wait-s", "0"}), 0);
+  EXPECT_EQ(limit_s({"--max-wait-s", "0.15"}), 0.15);
+  EXPECT_EQ(limit_s({"--max-wait-s", "3600"}), 3600);
+  for (const char* wrong : {"-1", "3600.5", "nan", "inf", "2s", ""}) {
+    EXPECT_EQ(limit_s({"--max-wait-s", wrong}), std::nullopt) << wrong;
+  }
 }
 
 TEST(EngineOptionsOfConfig, StepHoldsAWholeChunk) {

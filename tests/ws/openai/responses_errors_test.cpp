@@ -1,3 +1,4 @@
+#include "base/server_overload.h"
 #include "tests/ws/openai/responses_fixture.h"
 
 namespace ringside {
@@ -207,6 +208,21 @@ TEST_F(ResponsesErrorsTest, FullEngineReturns429) {
   EXPECT_EQ(advised.Error()["retry_after_ms"], 4321);
   advised.Send(Create({{"temperature", "hot"}}));
   EXPECT_FALSE(advised.Error().contains("retry_after_ms")) << "waiting does not help";
+}
+
+TEST_F(ResponsesErrorsTest, TurnThatWouldWaitTooLongIsRefused) {
+  TestSocket advised(table, "me", [](const std::string&) { return int64_t{4321}; });
+  engine.Overload(ServerOverload{.wait_s = 4, .retry_after_s = 7}.ToStatus());
+  advised.Send(Create());
+  const Json frame = advised.Frame();
+  EXPECT_EQ(frame["type"], "error");
+  EXPECT_EQ(frame["status"], 429);
+  EXPECT_EQ(frame["error"]["code"], "server_overloaded");
+  EXPECT_EQ(frame["error"]["retry_after_ms"], 7000) << "not the estimate for a full queue";
+  EXPECT_EQ(engine.count(), 0U);
+  engine.Overload(Status::Ok());
+  advised.Send(Create());
+  EXPECT_EQ(advised.Frame()["type"], "response.created") << "the connection remains";
 }
 
 TEST_F(ResponsesErrorsTest, BusyConversationReturns409) {

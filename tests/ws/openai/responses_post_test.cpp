@@ -1,4 +1,5 @@
 // POST /v1/responses: whole, streamed and in the background; and when its client disconnects or retries.
+#include "base/server_overload.h"
 #include "tests/ws/openai/routes_fixture.h"
 
 namespace ringside {
@@ -104,6 +105,21 @@ TEST_F(ResponsesPostTest, FullQueueSendsRetryAfter) {
   };
   EXPECT_EQ(header("Retry-After"), "3");
   EXPECT_EQ(header("retry-after-ms"), "2500");
+}
+
+TEST_F(ResponsesPostTest, TurnThatWouldWaitTooLongIsRefused) {
+  const std::string conversation = NewConversation();
+  engine.Overload(ServerOverload{.wait_s = 4, .retry_after_s = 7}.ToStatus());
+  for (const bool stream : {false, true}) {
+    const HttpResponse refused = Post({{"conversation", conversation}, {"stream", stream}});
+    EXPECT_THAT(refused.headers, Contains(Pair("Retry-After", "7")));
+    Fails(refused, 429, "server_overloaded", nullptr);
+  }
+  EXPECT_EQ(engine.count(), 0U);
+  engine.Overload(Status::Ok());
+  const HttpResponse first = Post({{"conversation", conversation}});
+  engine.AnswerLast("Yo");
+  Ok(first);
 }
 
 TEST_F(ResponsesPostTest, BusyConversationReturnsConflict) {

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/server_overload.h"
 #include "tests/ws/realtime/realtime_fixture.h"
 
 namespace ringside {
@@ -286,6 +287,10 @@ TEST_F(RealtimeTest, FailureReportsItsReason) {
   client.Send({{"type", "response.create"}, {"event_id", "e1"}});
   client.ExpectError("rate_limit_exceeded", nullptr, "e1");
   engine.Refuse(Status::Ok());
+  engine.Overload(ServerOverload{.wait_s = 4, .retry_after_s = 7}.ToStatus());
+  client.Send({{"type", "response.create"}, {"event_id", "e2"}});
+  client.ExpectError("server_overloaded", nullptr, "e2");
+  engine.Overload(Status::Ok());
   client.Send(kCreate);
   engine.AnswerLast("Yo");
   EXPECT_EQ(client.Events().back()["response"]["status"], "completed");

@@ -5,6 +5,7 @@
 #include <deque>
 #include <vector>
 
+#include "engine/wait_limit.h"
 #include "tools/sim/cluster/cache_tiers.h"
 #include "tools/sim/cluster/cluster.h"
 #include "tools/sim/cluster/database.h"
@@ -12,7 +13,6 @@
 #include "tools/sim/cluster/log_histogram.h"
 #include "tools/sim/cluster/people.h"
 #include "tools/sim/cluster/proxy.h"
-#include "tools/sim/cluster/wait_limit.h"
 
 namespace ringside {
 

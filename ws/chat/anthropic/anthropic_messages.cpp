@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/context_overflow.h"
+#include "base/server_overload.h"
 #include "session/ids.h"
 #include "ws/chat/anthropic/anthropic_content.h"
 #include "ws/chat/message_fields.h"
@@ -44,6 +45,13 @@ struct EditsReport {
   bool paused() const { return compaction && asked->compaction->pauses; }
 };
 
+// Anthropic's status for an overloaded server; its SDKs retry it.
+constexpr int kOverloadedStatus = 529;
+
+int HttpStatusOf(const WireError& wire) {
+  return wire.code == ServerOverload::kReason ? kOverloadedStatus : wire.http_status;
+}
+
 const char* ErrorType(int http_status) {
   switch (http_status) {
     case 401:
@@ -57,6 +65,7 @@ const char* ErrorType(int http_status) {
     case 429:
       return "rate_limit_error";
     case 503:
+    case kOverloadedStatus:
       return "overloaded_error";
     default:
       return http_status < 500 ? "invalid_request_error" : "api_error";
@@ -73,7 +82,7 @@ std::string ErrorBody(const Status& status) {
   const WireError wire = MapStatus(status);
   JsonWriter json;
   json.BeginObject().Field("type", "error").Key("error").BeginObject();
-  json.Field("type", ErrorType(wire.http_status));
+  json.Field("type", ErrorType(HttpStatusOf(wire)));
   if (const auto overflow = ReadContextOverflow(status)) {
     json.Field("message", OverflowMessage(*overflow));
   } else {
@@ -85,6 +94,7 @@ std::string ErrorBody(const Status& status) {
 
 HttpResponse ErrorAnswer(const Status& status, int64_t retry_after_ms = 0) {
   HttpResponse response = ErrorResponse(status, retry_after_ms);
+  response.status = HttpStatusOf(MapStatus(status));
   response.body = ErrorBody(status);
   return response;
 }

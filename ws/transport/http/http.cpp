@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
+#include "base/server_overload.h"
 
 namespace ringside {
 namespace {
@@ -138,6 +139,7 @@ WireError MapStatus(const Status& status, int64_t retry_after_ms) {
   const bool free_later = status.code() == StatusCode::kBusy && wire.code != "superseded";
   if (wire.http_status == 429 || wire.http_status == 503 || wire.http_status == 507 || free_later) {
     wire.retry_after_ms = retry_after_ms > 0 ? retry_after_ms : kRetryAfterMs;
+    if (const auto overload = ReadServerOverload(status)) wire.retry_after_ms = overload->retry_after_s * 1000;
   }
   return wire;
 }

@@ -94,7 +94,8 @@ struct WireError {
   std::string param;
   int64_t retry_after_ms = 0;  // > 0: a retry may succeed after this time
 };
-/// `retry_after_ms`: the caller's estimate; 0 = one second where a retry may succeed.
+/// `retry_after_ms`: the estimate of the caller, unless the status has one (ServerOverload); 0 = one second where a
+/// retry may succeed.
 WireError MapStatus(const Status& status, int64_t retry_after_ms = 0);
 /// {"error":{"message","type","param","code"}} with the mapped HTTP status; Retry-After and retry-after-ms where a
 /// retry may succeed, otherwise x-should-retry: false.

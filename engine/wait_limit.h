@@ -1,6 +1,6 @@
 // Admission control by predicted wait: refuses a turn early, with the time after which a retry should succeed, instead
-// of letting the queue grow until every turn is late. A pure policy without a clock; the cluster simulation uses it,
-// and a server can. One per engine. THREAD: none; callers serialize.
+// of letting the queue grow until every turn is late. A pure policy without a clock, of the engine (WaitControl) and of
+// the cluster simulation. One per engine. THREAD: none; callers serialize.
 #pragma once
 
 #include <algorithm>
@@ -18,15 +18,19 @@ class WaitLimit {
 
   /// REQUIRES: limit_s > 0.
   explicit WaitLimit(double limit_s) : limit_s_(limit_s) {}
+  double limit_s() const { return limit_s_; }
 
-  /// Decides about a turn that arrives at `now_s`, a monotonic time. `wait_s`: the predicted time until its first row
-  /// is computed: the longest of queued prompt tokens / prefill rate, at the present decode load, the backlog of
-  /// commits, and the rest of a lease.
-  /// `own_s`: the predicted time of its own prompt and of recomputing its cache. Returns nullopt if it is admitted,
-  /// else Retry-After in seconds: refused turns get successive places in the time that their work takes, so that their
+  /// True if a turn is admitted. `wait_s`: the predicted time until its first row is computed. `own_s`: the predicted
+  /// time of its own prompt and of loading or recomputing its cache.
+  bool Admits(double wait_s, double own_s) const {
+    return wait_s + std::min(own_s, limit_s_ / 2) <= limit_s_ || wait_s <= 0;
+  }
+
+  /// Decides about a turn that arrives at `now_s`, a monotonic time. Returns nullopt if it is admitted, else
+  /// Retry-After in seconds: refused turns get successive places in the time that their work takes, so that their
   /// retries arrive at the rate at which they can be served.
   std::optional<double> Refuse(double now_s, double wait_s, double own_s) {
-    if (wait_s + std::min(own_s, limit_s_ / 2) <= limit_s_ || wait_s <= 0) return std::nullopt;
+    if (Admits(wait_s, own_s)) return std::nullopt;
     deferred_until_s_ = std::min(std::max(deferred_until_s_, now_s + wait_s) + own_s, now_s + kMostRetryS);
     return std::clamp(deferred_until_s_ - now_s, kLeastRetryS, kMostRetryS);
   }
