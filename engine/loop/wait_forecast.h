@@ -68,8 +68,7 @@ class WaitForecast {
   /// - The prompt tokens before it, at the present rate: those of its tenant, and those that other tenants are served
   ///   before it or in the same bucket of the virtual token counter.
   /// - If no slot is free for it: the mean time between two ends of running turns, for it and for each waiting turn
-  /// that
-  ///   gets a slot before it. A turn that preempts another at once (PickVictim) waits for none.
+  ///   before it. A turn that preempts another at once (PickVictim) waits for none.
   /// An upper bound as far as the rates are right: prompts are computed also while a turn waits for a slot.
   double WaitNs(const std::string& tenant) const;
   /// As WaitNs, of a turn after all others.

@@ -82,8 +82,14 @@ Result<std::shared_ptr<Session>> SessionTable::State::Shared::Get(const std::str
   const Result<SessionPlace> place = log_->Find(key, owner);
   if (place.status().code() == StatusCode::kNotFound) return NoConversation(key);
   if (!place.ok()) return OrUnavailable(place.status());
-  ASSIGN_OR_RETURN(const JournalTranscript transcript, table_.ReadTranscript(key));
   wait.End();
+  if (place->mine) {  // it is being claimed or given back
+    auto loaded = table_.Load(key);
+    if (loaded.status().code() != StatusCode::kNotFound) return loaded;
+  }
+  ASSIGN_OR_RETURN(DiskWait reading, DiskWait::Begin());
+  ASSIGN_OR_RETURN(const JournalTranscript transcript, table_.ReadTranscript(key));
+  reading.End();
   const auto purpose = place->live ? Session::Purpose::kView : Session::Purpose::kCheck;
   auto session = Session::Load(table_.models.Known(ModelOf(transcript)), key, transcript, purpose);
   return session.ok() ? session : table_.MarkInconsistent(key, session.status());

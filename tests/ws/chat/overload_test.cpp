@@ -29,7 +29,6 @@ TEST_F(OverloadTest, OpenAiRequestsGet429) {
       {"/v1/chat/completions", Chat(false)},
       {"/v1/chat/completions", Chat(true)},
       {"/v1/completions", {{"model", "tiny"}, {"prompt", "Hi"}}},
-      {"/v1/embeddings", {{"model", "tiny"}, {"input", "Hi"}}},
   };
   for (const auto& [path, body] : requests) {
     const HttpResponse refused = Post(path, body);
@@ -54,9 +53,12 @@ TEST_F(OverloadTest, AnthropicRequestsGet529) {
 }
 
 TEST_F(OverloadTest, OllamaRequestsGet429) {
-  for (const char* path : {"/api/chat", "/api/generate"}) {
-    const HttpResponse refused =
-        Post(path, {{"model", "tiny"}, {"messages", {User("Hi")}}, {"prompt", "Hi"}, {"stream", false}});
+  const std::pair<const char*, Json> requests[] = {
+      {"/api/chat", {{"model", "tiny"}, {"messages", {User("Hi")}}, {"stream", false}}},
+      {"/api/generate", {{"model", "tiny"}, {"prompt", "Hi"}, {"stream", false}}},
+  };
+  for (const auto& [path, body] : requests) {
+    const HttpResponse refused = Post(path, body);
     EXPECT_EQ(refused.status, 429) << path;
     EXPECT_THAT(Json::parse(refused.body)["error"].get<std::string>(), HasSubstr("overloaded"));
     ExpectRetryAfter(refused);

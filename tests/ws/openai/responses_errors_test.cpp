@@ -222,7 +222,7 @@ TEST_F(ResponsesErrorsTest, TurnThatWouldWaitTooLongIsRefused) {
   EXPECT_EQ(engine.count(), 0U);
   engine.Overload(Status::Ok());
   advised.Send(Create());
-  EXPECT_EQ(advised.Frame()["type"], "response.created") << "the connection remains";
+  EXPECT_EQ(advised.Frames().front()["type"], "response.created") << "the connection remains";
 }
 
 TEST_F(ResponsesErrorsTest, BusyConversationReturns409) {
