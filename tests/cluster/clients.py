@@ -150,13 +150,15 @@ class SocketClient:
         if self.socket is None or self.rng.random() < 0.05:
             await self.open()
         await self.socket.send({"type": "response.create", **request(self.rng, turn, True)})
-        following = True
+        following, attached = True, False
         for _ in range(RESUMES):
             try:
                 if following:
                     await self.follow(turn)
+                    if attached:
+                        self.drop()  # it would receive every turn of the conversation
                     return
-                following = await self.resume(turn)
+                following = attached = await self.resume(turn)
                 if not following:
                     break
                 continue
@@ -166,7 +168,7 @@ class SocketClient:
             if self.response is None:
                 break  # never learned that it is stored
             await asyncio.sleep(self.rng.uniform(0.1, 0.5))
-        self.drop()  # it would receive every turn of the conversation
+        self.drop()
 
     async def follow(self, turn):
         """Reads events to the end of our answer, or to the error instead."""
