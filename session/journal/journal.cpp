@@ -87,7 +87,10 @@ Journal::Impl::~Impl() {
 
 Status Journal::Impl::Start() {
   RETURN_IF_ERROR(CheckSchema());
-  if (shared_ != nullptr) return Status::Ok();  // sessions are looked up when they are needed
+  if (shared_ != nullptr) {
+    boot_ = static_cast<uint64_t>(shared_->incarnation());
+    return Status::Ok();  // sessions are looked up when they are needed
+  }
   RETURN_IF_ERROR(LoadHeads());
   ++boot_;
   RETURN_IF_ERROR(log_->Commit({{RowChange::Kind::kPut, format::kBootKey, format::EncodeNumber(boot_)}}));

@@ -92,6 +92,7 @@ struct JournalHead {
 
 struct JournalSummary {
   JournalPosition last;
+  int64_t writer = 0;  // in a shared store: incarnation of the process that wrote the last record
   std::string summary;
 };
 
@@ -105,6 +106,7 @@ struct JournalTranscript {
   std::vector<JournalRecord> records;  // record i has number i + 1
   std::vector<JournalChain> chains;    // up to each record
   JournalPosition last;
+  int64_t writer = 0;  // as in JournalSummary
   std::string summary;
 };
 

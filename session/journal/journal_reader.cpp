@@ -123,6 +123,7 @@ Result<JournalSummary> JournalReader::ReadSummary(JournalCursor& cursor, const s
   JournalSummary out;
   ASSIGN_OR_RETURN(const format::Head head, ReadHead(cursor, session));
   out.last = head.last;
+  out.writer = static_cast<int64_t>(head.boot);
   ASSIGN_OR_RETURN(*key, FindKey(cursor, session));
   const std::string row = format::SummaryKey(session);
   cursor.Seek(row);
@@ -151,6 +152,7 @@ Result<JournalTranscript> JournalReader::Read(const std::string& session) const 
     DataKey data_key;
     ASSIGN_OR_RETURN(JournalSummary summary, ReadSummary(cursor, session, &data_key));
     out.last = summary.last;
+    out.writer = summary.writer;
     out.summary = std::move(summary.summary);
     Status payloads;
     RETURN_IF_ERROR(WalkRecords(cursor, session, out.last, [&](const format::RecordView& record) {

@@ -16,9 +16,11 @@ namespace ringside {
 
 /// Where a session is.
 struct SessionPlace {
-  std::string server;  // that may write it; "" = none, or one whose lease has ended
-  bool mine = false;   // that is this one
-  bool live = false;   // its lease has not ended
+  std::string server;       // that may write it; "" = none, or one whose lease has ended
+  bool mine = false;        // that is this one
+  bool live = false;        // its lease has not ended
+  int64_t incarnation = 0;  // of that server's process; 0 = none
+  friend bool operator==(const SessionPlace&, const SessionPlace&) = default;
 };
 
 /// A session's rows as stored; session/journal/journal_format.h.

@@ -100,15 +100,16 @@ Status PostgresLookups::AskFor(const std::string& session) {
 
 Result<SessionPlace> PostgresLookups::Find(const std::string& session, const std::optional<std::string>& owner) {
   if (!IsStoredName(session)) return NoSession(session);
-  static const std::string kFind =
-      "select server, mine, free, late from " + Places() + " p where key = $3 and ($4 is null or owner = $4)";
-  PostgresStatement find = ForServer(kFind, {kText, kBool, kBool, kBool}, lease_);
+  static const std::string kFind = "select server, mine, free, late, incarnation from " + Places() +
+                                   " p where key = $3 and ($4 is null or owner = $4)";
+  PostgresStatement find = ForServer(kFind, {kText, kBool, kBool, kBool, kInt8}, lease_);
   find.params.Text(session).Text(owner ? std::optional(OwnerColumn(master_, *owner)) : std::nullopt);
   ASSIGN_OR_RETURN(const PostgresReply found, pool_.Run(find));
   if (found.rows() == 0) return NoSession(session);
   const bool mine = found.Bool(0, 1);
   const bool live = !found.Bool(0, 2) && (mine || !found.Bool(0, 3));
-  return SessionPlace{.server = live ? found.Text(0, 0) : "", .mine = mine, .live = live};
+  return SessionPlace{
+      .server = live ? found.Text(0, 0) : "", .mine = mine, .live = live, .incarnation = live ? found.Int8(0, 4) : 0};
 }
 
 Result<std::vector<std::string>> PostgresLookups::Existing(const std::string& owner,

@@ -37,7 +37,10 @@ void Restore(Journal& journal, const DeltaLog::Left& left) {
   if (!transcript.ok()) return Report(left.session, transcript.status());
   if (!Continues(*transcript, left.after)) return;  // another process has closed the answer
   const auto done = [session = left.session](const Status& status, const JournalPosition&) { Report(session, status); };
-  const Status accepted = journal.Append({.session = left.session, .records = left.records, .urgent = true}, done);
+  std::vector<JournalRecord> records = left.records;
+  records.push_back(Encode(InterruptedRecord{}));  // in one entry: no reader sees the turn running here
+  const Status accepted =
+      journal.Append({.session = left.session, .records = std::move(records), .urgent = true}, done);
   if (!accepted.ok()) Report(left.session, accepted);
 }
 

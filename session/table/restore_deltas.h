@@ -6,9 +6,9 @@
 
 namespace ringside {
 
-/// Adds what the journal's DeltaLog has of each running answer to its session, if no other process has continued it,
-/// and starts a new log. Without a DeltaLog it does nothing. Blocks. REQUIRES: before the first turn. ERRORS:
-/// kUnavailable, kIo: the store does not answer; the log is unchanged.
+/// Adds what the journal's DeltaLog has of each running answer to its session, and ends it as interrupted, unless
+/// another process has ended it. Starts a new log. Without a DeltaLog it does nothing. Blocks. REQUIRES: before the
+/// first turn. ERRORS: kUnavailable, kIo: the store does not answer; the log is unchanged.
 Status RestoreDeltas(Journal& journal);
 
 }  // namespace ringside

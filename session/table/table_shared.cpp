@@ -78,21 +78,39 @@ Result<std::shared_ptr<Session>> SessionTable::State::Shared::Get(const std::str
       if (std::chrono::steady_clock::now() > end) return Leaving();
     }
   }
-  ASSIGN_OR_RETURN(DiskWait wait, DiskWait::Begin());
-  const Result<SessionPlace> place = log_->Find(key, owner);
-  if (place.status().code() == StatusCode::kNotFound) return NoConversation(key);
-  if (!place.ok()) return OrUnavailable(place.status());
-  wait.End();
-  if (place->mine) {  // it is being claimed or given back
-    auto loaded = table_.Load(key);
-    if (loaded.status().code() != StatusCode::kNotFound) return loaded;
-  }
-  ASSIGN_OR_RETURN(DiskWait reading, DiskWait::Begin());
-  ASSIGN_OR_RETURN(const JournalTranscript transcript, table_.ReadTranscript(key));
-  reading.End();
-  const auto purpose = place->live ? Session::Purpose::kView : Session::Purpose::kCheck;
-  auto session = Session::Load(table_.models.Known(ModelOf(transcript)), key, transcript, purpose);
-  return session.ok() ? session : table_.MarkInconsistent(key, session.status());
+  return View(key, owner);
+}
+
+Result<std::shared_ptr<Session>> SessionTable::State::Shared::View(const std::string& key, const std::string& owner) {
+  const auto find = [&]() -> Result<SessionPlace> {
+    Result<SessionPlace> place = log_->Find(key, owner);
+    if (place.status().code() == StatusCode::kNotFound) return NoConversation(key);
+    return place.ok() ? place : OrUnavailable(place.status());
+  };
+  const auto end = std::chrono::steady_clock::now() + kPatience;
+  do {
+    ASSIGN_OR_RETURN(DiskWait wait, DiskWait::Begin());
+    ASSIGN_OR_RETURN(const SessionPlace place, find());
+    wait.End();
+    if (place.mine) {  // it is being claimed or given back
+      auto loaded = table_.Load(key);
+      if (loaded.status().code() != StatusCode::kNotFound) return loaded;
+    }
+    ASSIGN_OR_RETURN(DiskWait reading, DiskWait::Begin());
+    ASSIGN_OR_RETURN(const JournalTranscript transcript, table_.ReadTranscript(key));
+    const auto load = [&](Session::Purpose purpose) {
+      auto session = Session::Load(table_.models.Known(ModelOf(transcript)), key, transcript, purpose);
+      return session.ok() ? session : table_.MarkInconsistent(key, session.status());
+    };
+    auto session = load(Session::Purpose::kView);
+    const bool writes = place.live && place.incarnation == transcript.writer;
+    if (!session.ok() || writes || (*session)->idle(/*may_be_attached=*/true)) return session;
+    // The process that wrote the turn does not have the session any more: the turn was cut, if that was so before the
+    // records were read.
+    ASSIGN_OR_RETURN(const SessionPlace after, find());
+    if (after == place) return load(Session::Purpose::kCheck);
+  } while (std::chrono::steady_clock::now() < end);
+  return Leaving();
 }
 
 Result<SessionTable::State::Found> SessionTable::State::Shared::FindRunning(const Caller& caller,

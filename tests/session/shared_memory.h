@@ -30,7 +30,8 @@ struct SharedMemory {
   std::map<std::string, Session> sessions;
   std::map<std::string, bool> live;  // lease by server
   std::map<std::string, std::function<void(const std::string&)>> asked;
-  int64_t claims = 0;
+  int64_t claims = 0, incarnations = 0;
+  std::map<std::string, int64_t> incarnation_of;  // by server
 
   /// The server's lease ends: the next claim takes its sessions.
   void EndLease(const std::string& server) {
@@ -45,6 +46,7 @@ class SharedMemoryLog final : public JournalLog, public SharedLog {
       : store_(std::move(store)), server_(std::move(server)), clock_(clock) {
     std::lock_guard lock(store_->mutex);
     store_->live[server_] = true;
+    incarnation_ = store_->incarnation_of[server_] = ++store_->incarnations;
     for (auto& [key, session] : store_->sessions) {
       if (session.server == server_) session.server.clear();
     }
@@ -80,7 +82,7 @@ class SharedMemoryLog final : public JournalLog, public SharedLog {
 
   // SharedLog.
   const std::string& server() const override { return server_; }
-  int64_t incarnation() const override { return 1; }
+  int64_t incarnation() const override { return incarnation_; }
   Status Claim(const std::string& session) override {
     std::lock_guard lock(store_->mutex);
     const auto at = FindLocked(session);
@@ -127,7 +129,8 @@ class SharedMemoryLog final : public JournalLog, public SharedLog {
     const auto at = FindLocked(session);
     if (at == store_->sessions.end() || (owner && at->second.label.owner != *owner)) return NotFound("no session");
     const std::string& server = at->second.server;
-    return SessionPlace{server, server == server_, !server.empty() && store_->live[server]};
+    const bool live = !server.empty() && store_->live[server];
+    return SessionPlace{server, server == server_, live, live ? store_->incarnation_of[server] : 0};
   }
   Result<std::vector<std::string>> Existing(const std::string& owner,
                                             const std::vector<std::string>& sessions) override {
@@ -195,6 +198,7 @@ class SharedMemoryLog final : public JournalLog, public SharedLog {
     return unused;
   }
 
+  int64_t incarnation_ = 0;
   std::atomic<bool> holds_lease{true}, refuses_commits{false};
   bool alone = false;  // the store of one server
 

@@ -260,6 +260,20 @@ class FirstEvent final : public RecordingSink {
   std::optional<bool> announced_as_refused;
 };
 
+TEST_F(SharedSessionsTest, ACutAnswerDoesNotVanishWhileAnotherServerClaimsIt) {
+  const std::string id = NewConversation(one);
+  HalfAnAnswer(one, id);
+  EXPECT_THAT(Texts(two, id), IsEmpty()) << "it runs";
+  store->EndLease("one");
+  const std::vector<std::string> cut = {"Go on", "half an ..."};
+  EXPECT_EQ(Texts(two, id), cut);
+  const Result<SessionInfo> before = two.table->GetSession(me, id);
+  Server three = Start("three");
+  ASSERT_TRUE(three.journal->Claim(id).ok());  // and has not read it yet
+  EXPECT_EQ(Texts(two, id), cut);
+  EXPECT_EQ(two.table->GetSession(me, id)->epoch, before->epoch);
+}
+
 TEST_F(SharedSessionsTest, NothingIsClaimedOfATurnThatOnlyTheStoreKnows) {
   const std::string id = NewConversation(one);
   const auto started = std::make_shared<RecordingSink>(), running = std::make_shared<RecordingSink>();
