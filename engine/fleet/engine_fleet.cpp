@@ -143,6 +143,7 @@ size_t EngineFleet::Choose(const TurnRequest& request) const {
 }
 
 Status EngineFleet::CheckWait(const TurnRequest& request) {
+  if (options().max_wait_s <= 0) return Status::Ok();
   if (engines_.size() == 1) return engines_.front()->CheckWait(request);
   std::lock_guard lock(mutex_);
   RemoveFailed();

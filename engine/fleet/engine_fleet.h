@@ -45,7 +45,7 @@ class EngineFleet {
   ~EngineFleet();
 
   // As Engine's, for a timeline on any engine.
-  /// Of the engine that would run the turn.
+  /// Asks the engine that would run the turn.
   Status CheckWait(const TurnRequest& request);
   Status Submit(TurnRequest request);
   void Cancel(TurnId turn);
