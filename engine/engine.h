@@ -73,7 +73,7 @@ class Engine {
 
   /// Decides whether a turn would wait for too long (EngineOptions::max_wait_s), before any work is done for it.
   /// Callers ask once, before Submit, which does not. Takes constant time, apart from a search for the owner's cache.
-  /// ERRORS: ServerOverload (base/server_overload.h).
+  /// ERRORS: ServerOverload (base/refusals/server_overload.h).
   Status CheckWait(const TurnRequest& request);
   /// True if CheckWait would return Ok. Counts nothing.
   bool MayAdmit(const TurnRequest& request) const;

@@ -1,8 +1,8 @@
 #include "session/records.h"
 
 #include "base/bytes.h"
-#include "base/context_overflow.h"
 #include "base/limits.h"
+#include "base/refusals/context_overflow.h"
 
 namespace ringside {
 namespace {

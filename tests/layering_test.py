@@ -59,7 +59,8 @@ MAY_INCLUDE = {
                     " engine/import",
     "engine": "base kernels cache cache/store engine/files engine/text engine/grammar engine/families engine/model",
     "engine/turns": "base kernels cache engine/text engine/grammar engine/model engine",
-    "engine/loop": "base kernels cache cache/store engine/text engine/model engine engine/turns",
+    "engine/overload": "base engine",
+    "engine/loop": "base kernels cache cache/store engine/text engine/model engine engine/turns engine/overload",
     "engine/fleet": "base engine",
     "engine/convert": "base kernels engine/files engine/text engine/families engine/families/gguf"
                       " engine/families/huggingface engine/import engine/model engine",
@@ -93,7 +94,7 @@ MAY_INCLUDE = {
     "ws/chat": "base engine/text engine/grammar engine session/journal session/tools session session/table"
                " ws/json ws/access ws/transport ws/fields ws/content",
     "ws": "base base/cli base/model_files kernels cache/store engine/text engine/families engine/model engine engine/fleet"
-          " session/journal session/postgres session/tools session/chat/templates"
+          " engine/overload session/journal session/postgres session/tools session/chat/templates"
           " session session/table ws/json ws/access ws/transport ws/transport/tls ws/fields ws/content ws/config ws/openai ws/chat ws/page"
           " ws/realtime",
     "clients/wire": "base/json",
@@ -135,7 +136,7 @@ ROOMS = [
 CPP_ONLY = [r"nlohmann/json\.hpp", r"spdlog/", r"yaml-cpp/", r"CLI/", r"pcre2", r"utf8proc", r"xxhash", r"rocksdb/", r"libpq-fe\.h"]
 # JSON is parsed by one reader, with limits.
 PARSES_JSON = (re.compile(r"\b(?:json|Json|ordered_json|OrderedJson)::(?:sax_parse|parse|accept)\("), "base/json/")
-# RocksDB is used by the disk tier and a setting of all databases; by the journal, and the log of running answers.
+# RocksDB is used by the disk tier and the settings of all databases; by the journal, and the log of running answers.
 MAX_FILES = {(r"rocksdb/", "cache"): 2, (r"rocksdb/", "session"): 2}
 
 # The standard library and the operating system: lower-case C++ names without a dot, C headers, POSIX and compiler ones.

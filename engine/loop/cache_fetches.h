@@ -13,7 +13,7 @@
 #include "engine/loop/engine_message.h"
 #include "engine/loop/slot_table.h"
 #include "engine/loop/turn_queue.h"
-#include "engine/loop/wait_control.h"
+#include "engine/overload/wait_control.h"
 #include "engine/sequence_storage.h"
 
 namespace ringside {

@@ -6,8 +6,8 @@
 #include <numeric>
 
 #include "base/check.h"
-#include "base/context_overflow.h"
 #include "base/limits.h"
+#include "base/refusals/context_overflow.h"
 #include "cache/store/tiered_store.h"
 #include "engine/loop/slot_table.h"
 

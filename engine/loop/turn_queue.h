@@ -11,8 +11,8 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "engine/loop/wait_control.h"
-#include "engine/queue_shares.h"
+#include "engine/overload/queue_shares.h"
+#include "engine/overload/wait_control.h"
 #include "engine/scheduler.h"
 #include "engine/turn_request.h"
 #include "engine/turns/running_turn.h"

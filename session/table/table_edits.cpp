@@ -1,7 +1,7 @@
 // Edits of the histories that requests carry.
 #include <limits>
 
-#include "base/context_overflow.h"
+#include "base/refusals/context_overflow.h"
 #include "session/table/table_state.h"
 
 namespace ringside {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/context_overflow.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/refusals/context_overflow.h"
 #include "session/history_text.h"
 #include "session/ids.h"
 #include "session/table/table_state.h"

@@ -4,7 +4,7 @@
 #include <limits>
 #include <optional>
 
-#include "base/context_overflow.h"
+#include "base/refusals/context_overflow.h"
 #include "base/request_watch.h"
 #include "base/worker_pool.h"
 

@@ -1,4 +1,4 @@
-#include "base/context_overflow.h"
+#include "base/refusals/context_overflow.h"
 
 #include <gtest/gtest.h>
 

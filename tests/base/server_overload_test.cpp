@@ -1,4 +1,4 @@
-#include "base/server_overload.h"
+#include "base/refusals/server_overload.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include <future>
 #include <random>
 
-#include "base/server_overload.h"
+#include "base/refusals/server_overload.h"
 #include "tests/engine/engine_harness.h"
 #include "tests/engine/hash_network.h"
 

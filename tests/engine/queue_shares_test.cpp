@@ -1,5 +1,5 @@
 // Each tenant's share of the queue.
-#include "engine/queue_shares.h"
+#include "engine/overload/queue_shares.h"
 
 #include <gtest/gtest.h>
 

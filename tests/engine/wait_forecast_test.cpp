@@ -1,5 +1,5 @@
 // Predicted waits: of prompts, of slots, and in the order in which tenants are served.
-#include "engine/loop/wait_forecast.h"
+#include "engine/overload/wait_forecast.h"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ constexpr double kTurnEndNs = 2.5e6;  // between two ends of turns
 
 class WaitForecastTest : public ::testing::Test {
  protected:
-  /// The state after a round, with a free slot for each waiting turn unless a test says otherwise.
+  /// The state after a round, with a free slot for each waiting turn.
   void Publish(std::unordered_map<std::string, WaitForecast::Tenant> tenants, int64_t free_slots = 1000) {
     for (const auto& [name, tenant] : tenants) {
       if (!known_.contains(name)) counter_.Enter(name);

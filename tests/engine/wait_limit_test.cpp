@@ -1,5 +1,5 @@
 // The rule of admission by predicted wait.
-#include "engine/wait_limit.h"
+#include "engine/overload/wait_limit.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 
 #include <fstream>
 
-#include "base/server_overload.h"
+#include "base/refusals/server_overload.h"
 #include "tests/session/durable_fixture.h"
 
 namespace ringside {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/base64.h"
-#include "base/context_overflow.h"
+#include "base/refusals/context_overflow.h"
 #include "session/ids.h"
 #include "ws/content/item_fields.h"
 #include "ws/content/response_objects.h"

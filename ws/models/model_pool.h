@@ -40,7 +40,7 @@ class ModelPool final : public TurnEngine {
   void Add(std::unique_ptr<LoadedModel> model);
 
   // TurnEngine. A model's caches in slots are at its engines, all others in the tiers.
-  /// Of a loaded model; a turn that waits for another one is not refused.
+  /// Refuses turns of a loaded model only: others wait until theirs is loaded.
   Status CheckWait(const TurnRequest& request) override;
   /// As Engine::Submit; also kOverloaded if too many turns wait for models, and the failure if the turn's model could
   /// not be loaded a short time ago. A waiting turn whose model cannot be loaded ends with that error.

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "engine/queue_shares.h"
+#include "engine/overload/queue_shares.h"
 #include "engine/turn_request.h"
 
 namespace ringside {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/context_overflow.h"
+#include "base/refusals/context_overflow.h"
 #include "session/chat/templates/conversation_kinds.h"
 #include "session/chat/timeline/model_call_ids.h"
 #include "session/tools/tool_calls.h"

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/context_overflow.h"
+#include "base/refusals/context_overflow.h"
 #include "session/chat/timeline/timeline.h"
 
 namespace ringside {

@@ -11,7 +11,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "base/server_overload.h"
+#include "base/refusals/server_overload.h"
 #include "tests/engine/engine_harness.h"
 #include "tests/engine/failing_backend.h"
 #include "tests/engine/hash_network.h"

@@ -1,7 +1,7 @@
 // A turn that would wait for too long: the refusal of each stateless API, as its stock clients expect it.
 #include <gmock/gmock.h>
 
-#include "base/server_overload.h"
+#include "base/refusals/server_overload.h"
 #include "tests/ws/chat/chat_fixture.h"
 
 namespace ringside {

@@ -1,5 +1,5 @@
 // POST /v1/responses: whole, streamed and in the background; and when its client disconnects or retries.
-#include "base/server_overload.h"
+#include "base/refusals/server_overload.h"
 #include "tests/ws/openai/routes_fixture.h"
 
 namespace ringside {

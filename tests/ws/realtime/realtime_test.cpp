@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "base/server_overload.h"
+#include "base/refusals/server_overload.h"
 #include "tests/ws/realtime/realtime_fixture.h"
 
 namespace ringside {

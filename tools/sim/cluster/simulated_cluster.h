@@ -5,7 +5,7 @@
 #include <deque>
 #include <vector>
 
-#include "engine/wait_limit.h"
+#include "engine/overload/wait_limit.h"
 #include "tools/sim/cluster/cache_tiers.h"
 #include "tools/sim/cluster/cluster.h"
 #include "tools/sim/cluster/database.h"

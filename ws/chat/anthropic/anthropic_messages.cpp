@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "base/context_overflow.h"
-#include "base/server_overload.h"
+#include "base/refusals/context_overflow.h"
+#include "base/refusals/server_overload.h"
 #include "session/ids.h"
 #include "ws/chat/anthropic/anthropic_content.h"
 #include "ws/chat/message_fields.h"

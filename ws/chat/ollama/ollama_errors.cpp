@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "base/context_overflow.h"
+#include "base/refusals/context_overflow.h"
 #include "ws/json/json_writer.h"
 
 namespace ringside {

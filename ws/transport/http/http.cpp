@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
-#include "base/server_overload.h"
+#include "base/refusals/server_overload.h"
 
 namespace ringside {
 namespace {

@@ -1,25 +1,16 @@
-#include "base/server_overload.h"
+#include "base/refusals/server_overload.h"
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <string_view>
+
+#include "base/refusals/message_text.h"
 
 namespace ringside {
 namespace {
 
 constexpr std::string_view kWait = "The server is overloaded: this turn would wait for ", kRetry = " s. Retry after ",
                            kEnd = " s.";
-
-template <class Number>
-bool ReadPast(std::string_view prefix, std::string_view* text, Number* number) {
-  if (!text->starts_with(prefix)) return false;
-  text->remove_prefix(prefix.size());
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), *number);
-  if (error != std::errc()) return false;
-  text->remove_prefix(static_cast<size_t>(end - text->data()));
-  return true;
-}
 
 }  // namespace
 
@@ -32,9 +23,8 @@ std::optional<ServerOverload> ReadServerOverload(const Status& status) {
   if (status.reason() != ServerOverload::kReason) return std::nullopt;
   std::string_view text = status.message();
   ServerOverload out;
-  if (!ReadPast(kWait, &text, &out.wait_s) || !ReadPast(kRetry, &text, &out.retry_after_s) || text != kEnd) {
-    return std::nullopt;
-  }
+  if (!SkipWords(kWait, &text) || !ReadNumber(&text, &out.wait_s)) return std::nullopt;
+  if (!SkipWords(kRetry, &text) || !ReadNumber(&text, &out.retry_after_s) || text != kEnd) return std::nullopt;
   return out;
 }
 

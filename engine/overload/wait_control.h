@@ -9,8 +9,8 @@
 
 #include "base/status.h"
 #include "engine/engine_options.h"
-#include "engine/loop/wait_forecast.h"
-#include "engine/wait_limit.h"
+#include "engine/overload/wait_forecast.h"
+#include "engine/overload/wait_limit.h"
 
 namespace ringside {
 

@@ -18,10 +18,9 @@ class WaitLimit {
 
   /// REQUIRES: limit_s > 0.
   explicit WaitLimit(double limit_s) : limit_s_(limit_s) {}
-  double limit_s() const { return limit_s_; }
 
   /// True if a turn is admitted. `wait_s`: the predicted time until its first row is computed. `own_s`: the predicted
-  /// time of its own prompt and of loading or recomputing its cache.
+  /// time of its prompt and of loading or recomputing its cache.
   bool Admits(double wait_s, double own_s) const {
     return wait_s + std::min(own_s, limit_s_ / 2) <= limit_s_ || wait_s <= 0;
   }

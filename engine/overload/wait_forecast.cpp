@@ -1,4 +1,4 @@
-#include "engine/loop/wait_forecast.h"
+#include "engine/overload/wait_forecast.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,9 +1,9 @@
-#include "engine/loop/wait_control.h"
+#include "engine/overload/wait_control.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "base/server_overload.h"
+#include "base/refusals/server_overload.h"
 
 namespace ringside {
 namespace {

@@ -1,4 +1,4 @@
-#include "engine/queue_shares.h"
+#include "engine/overload/queue_shares.h"
 
 #include <fmt/format.h>
 
