@@ -97,4 +97,9 @@ std::array<uint8_t, 32> KeyedName(const SealKey& key, std::string_view name) {
   return out;
 }
 
+SealKey DeriveKey(const SealKey& key, std::string_view purpose) {
+  const auto name = KeyedName(key, purpose);
+  return SealKey({reinterpret_cast<const char*>(name.data()), name.size()});
+}
+
 }  // namespace ringside

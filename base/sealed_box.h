@@ -40,6 +40,8 @@ Result<std::string> OpenSealed(const SealKey& key, std::string_view aad, std::st
 /// As OpenSealed, into `plain`, which has room for sealed.size() - kSealOverheadBytes bytes. After a failure the
 /// contents of `plain` are unspecified and must not be used.
 Status OpenSealedInto(const SealKey& key, std::string_view aad, std::string_view sealed, std::byte* plain);
+/// A key for another purpose, from which this one cannot be computed. `purpose`: of the caller's choice.
+SealKey DeriveKey(const SealKey& key, std::string_view purpose);
 /// A pseudonym that reveals `name` only to holders of the key: SHA-256 of key and name.
 std::array<uint8_t, 32> KeyedName(const SealKey& key, std::string_view name);
 

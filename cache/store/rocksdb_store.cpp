@@ -25,8 +25,8 @@
 #include "base/defect.h"
 #include "base/log.h"
 #include "base/open_files.h"
+#include "cache/store/database_settings.h"
 #include "cache/store/index_row.h"
-#include "cache/store/no_database_log.h"
 #include "cache/store/sealed_object.h"
 #include "cache/store/torn_log.h"
 
@@ -81,19 +81,13 @@ std::string PieceKey(std::string part_key, size_t piece) {
 
 rocksdb::Options MakeOptions(rocksdb::Env* env) {
   rocksdb::Options options;
+  SetCommon(&options);
   if (env != nullptr) options.env = env;
   options.create_if_missing = true;
   options.create_missing_column_families = true;
-  options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
-  options.compression = rocksdb::kNoCompression;
-  options.write_buffer_size = size_t{4} << 20;  // manifests only: parts bypass the memtables
-  options.max_background_jobs = 2;
+  options.write_buffer_size = size_t{4} << 20;             // manifests only: parts bypass the memtables
   options.max_open_files = ShareOfOpenFiles(4, 64, 1024);  // leaves the rest to sockets and the journal
   options.skip_stats_update_on_db_open = true;
-  options.info_log = NoDatabaseLog();
-  options.max_log_file_size = size_t{1} << 20;
-  options.stats_dump_period_sec = 0;
-  options.stats_persist_period_sec = 0;
   rocksdb::BlockBasedTableOptions table;
   table.checksum = rocksdb::kXXH3;  // without it a damaged index block would be undetected
   options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
@@ -232,7 +226,7 @@ Status RocksDbStore::Impl::OpenOnce() {
   rocksdb::DB* db = nullptr;
   try {
     const rocksdb::Status opened = rocksdb::DB::Open(settings_, name(), families, &handles, &db);
-    if (opened.IsIOError() && opened.ToString().find("lock") != std::string::npos) {
+    if (IsInUse(opened)) {
       return {StatusCode::kBusy, "disk tier: " + opened.ToString()};
     }
     if (opened.IsPathNotFound()) return Corruption("disk tier: " + opened.ToString());

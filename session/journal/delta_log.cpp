@@ -10,7 +10,7 @@
 
 #include "base/log.h"
 #include "base/open_files.h"
-#include "cache/store/no_database_log.h"
+#include "cache/store/database_settings.h"
 #include "session/journal/journal_format.h"
 
 namespace ringside {
@@ -24,7 +24,7 @@ constexpr size_t kNumberBytes = 8;
 Status ToStatus(const rocksdb::Status& status) {
   if (status.ok()) return Status::Ok();
   const std::string text = "answers' log: " + status.ToString();
-  if (status.IsIOError() && text.find("lock") != std::string::npos) return {StatusCode::kBusy, text};
+  if (IsInUse(status)) return {StatusCode::kBusy, text};
   return status.IsCorruption() ? Corruption(text) : IoError(text);
 }
 
@@ -35,29 +35,19 @@ std::string MachineStart() {
   return id;
 }
 
-DataKey KeyFrom(const std::optional<SealKey>& master) {
-  if (!master) return std::nullopt;
-  const auto key = KeyedName(*master, "answers");
-  return SealKey({reinterpret_cast<const char*>(key.data()), key.size()});
-}
-
 rocksdb::Options DatabaseOptions() {
   rocksdb::Options options;
+  SetCommon(&options);
   options.create_if_missing = true;
-  options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
-  options.compression = rocksdb::kNoCompression;
   options.write_buffer_size = size_t{8} << 20;
-  options.max_background_jobs = 2;
   options.max_open_files = ShareOfOpenFiles(32, 16, 64);
-  options.info_log = NoDatabaseLog();
-  options.stats_dump_period_sec = 0;
-  options.stats_persist_period_sec = 0;
   return options;
 }
 
 }  // namespace
 
-DeltaLog::DeltaLog(const std::optional<SealKey>& master) : key_(KeyFrom(master)) {}
+DeltaLog::DeltaLog(const std::optional<SealKey>& master)
+    : key_(master ? DataKey(DeriveKey(*master, "answers")) : std::nullopt) {}
 
 Result<std::unique_ptr<DeltaLog>> DeltaLog::Open(const std::string& path, const std::optional<SealKey>& master) {
   auto log = std::unique_ptr<DeltaLog>(new DeltaLog(master));
@@ -98,8 +88,8 @@ void DeltaLog::Close() {
   if (thread_.joinable()) thread_.join();
 }
 
-Result<std::vector<DeltaLog::Left>> DeltaLog::ReadLeft() const {
-  std::map<std::string, Left> left;
+Result<std::vector<DeltaLog::Unfinished>> DeltaLog::ReadUnfinished() const {
+  std::map<std::string, Unfinished> found;
   const std::unique_ptr<rocksdb::Iterator> row(db_->NewIterator(rocksdb::ReadOptions()));
   for (row->Seek(rocksdb::Slice(&format::kRecords, 1)); row->Valid(); row->Next()) {
     const auto key = format::ParseSessionKey(row->key().ToStringView());
@@ -109,14 +99,14 @@ Result<std::vector<DeltaLog::Left>> DeltaLog::ReadLeft() const {
     std::string session(key->session);
     auto payload = LoadPayload(key_, session, *number, record->type, record->payload.substr(kNumberBytes));
     if (!payload.ok()) continue;  // sealed with a former key
-    Left& one = left[session];
+    Unfinished& one = found[session];
     one.after = {*format::DecodeNumber(record->payload.substr(0, kNumberBytes)), record->chain};
     one.records.push_back({record->type, *std::move(payload)});
     one.session = std::move(session);
   }
   RETURN_IF_ERROR(ToStatus(row->status()));
-  std::vector<Left> out;
-  for (auto& [session, one] : left) out.push_back(std::move(one));
+  std::vector<Unfinished> out;
+  for (auto& [session, one] : found) out.push_back(std::move(one));
   return out;
 }
 
@@ -127,8 +117,8 @@ Status DeltaLog::Begin(int64_t incarnation) {
   return ToStatus(db_->Write(rocksdb::WriteOptions(), &batch));
 }
 
-void DeltaLog::Keep(const std::string& session, const JournalPosition& after, const JournalRecord& record,
-                    std::function<void()> done) {
+void DeltaLog::Append(const std::string& session, const JournalPosition& after, const JournalRecord& record,
+                      std::function<void()> done) {
   const uint64_t number = next_++;
   const std::string payload =
       format::EncodeNumber(after.seq) + StorePayload(key_, session, number, record.type, record.payload);
@@ -137,14 +127,14 @@ void DeltaLog::Keep(const std::string& session, const JournalPosition& after, co
                      .done = std::move(done)});
 }
 
-void DeltaLog::Forget(const std::string& session) { queue_.PushUrgent({.forgotten = session}); }
+void DeltaLog::Erase(const std::string& session) { queue_.PushUrgent({.erased = session}); }
 
 void DeltaLog::Post(std::function<void()> done) { queue_.PushUrgent({.done = std::move(done)}); }
 
 bool DeltaLog::Flush(std::optional<std::chrono::milliseconds> most) {
-  const auto told = std::make_shared<std::promise<void>>();
-  Post([told] { told->set_value(); });
-  std::future<void> flushed = told->get_future();
+  const auto reached = std::make_shared<std::promise<void>>();
+  Post([reached] { reached->set_value(); });
+  std::future<void> flushed = reached->get_future();
   if (most) return flushed.wait_for(*most) == std::future_status::ready;
   flushed.wait();
   return true;
@@ -156,7 +146,7 @@ void DeltaLog::Run() {
     if (steps.empty()) return;  // closed
     Write(steps);
     for (Step& step : steps) {
-      if (step.done && (step.row.empty() || WaitToTell())) step.done();
+      if (step.done && (step.row.empty() || WaitToDeliver())) step.done();
     }
   }
 }
@@ -166,8 +156,7 @@ void DeltaLog::Write(const std::vector<Step>& steps) {
   rocksdb::WriteBatch batch;
   for (const Step& step : steps) {
     if (!step.row.empty()) batch.Put(step.row, step.value);
-    if (!step.forgotten.empty())
-      batch.DeleteRange(format::RecordKey(step.forgotten, 0), format::RecordsEnd(step.forgotten));
+    if (!step.erased.empty()) batch.DeleteRange(format::RecordKey(step.erased, 0), format::RecordsEnd(step.erased));
   }
   if (batch.Count() == 0) return;
   const Status written = ToStatus(db_->Write(rocksdb::WriteOptions(), &batch));
@@ -175,11 +164,11 @@ void DeltaLog::Write(const std::vector<Step>& steps) {
   if (failed_) LogError("{}: should this process end by a fault, running answers lose their text", written.message());
 }
 
-bool DeltaLog::WaitToTell() const {
+bool DeltaLog::WaitToDeliver() const {
   constexpr std::chrono::milliseconds kPause{5};
   for (;;) {
-    const Tell tell = tell_ ? tell_() : Tell::kNow;
-    if (tell != Tell::kLater || closing_) return tell == Tell::kNow;
+    const Delivery delivery = delivery_ ? delivery_() : Delivery::kNow;
+    if (delivery != Delivery::kLater || closing_) return delivery == Delivery::kNow;
     std::this_thread::sleep_for(kPause);
   }
 }

@@ -25,7 +25,7 @@ namespace ringside {
 class DeltaLog {
  public:
   /// Records of a session's running turn that follow its record `after`, in order.
-  struct Left {
+  struct Unfinished {
     std::string session;
     JournalPosition after;  // without bytes
     std::vector<JournalRecord> records;
@@ -35,7 +35,7 @@ class DeltaLog {
   /// encrypts it. ERRORS: kBusy: another process has the folder; kIo.
   static Result<std::unique_ptr<DeltaLog>> Open(const std::string& path, const std::optional<SealKey>& master);
   ~DeltaLog();
-  /// Carries out what is queued, and ends the thread; later calls do nothing.
+  /// Executes the queued calls and ends the thread; later calls do nothing.
   void Close();
   DeltaLog(const DeltaLog&) = delete;
   DeltaLog& operator=(const DeltaLog&) = delete;
@@ -43,46 +43,47 @@ class DeltaLog {
   /// Incarnation (SharedLog) of the last process with this folder, if it ran since the machine's start. It has ended,
   /// because this one has the lock.
   std::optional<int64_t> Predecessor() const { return predecessor_; }
-  /// Records that earlier processes wrote and did not forget.
-  Result<std::vector<Left>> ReadLeft() const;
-  /// Drops them, and notes this process. REQUIRES: before the first Keep.
+  /// Running turns of earlier processes.
+  Result<std::vector<Unfinished>> ReadUnfinished() const;
+  /// Drops them, and notes this process. REQUIRES: before the first Append.
   Status Begin(int64_t incarnation);
-  /// Whether clients may be told what only this log has: the store may have lost it to another server.
-  enum class Tell { kNow, kLater, kNever };
-  /// Asked before each `done` of Keep, at once and, while kLater, again. To be called once, before the first Keep.
-  void TellIf(std::function<Tell()> tell) { tell_ = std::move(tell); }
+  /// Whether clients may receive text that the store lacks: another server may have taken over the session.
+  enum class Delivery { kNow, kLater, kNever };
+  /// `delivery` is called before each `done` of Append, and again while it returns kLater. To be called once, before
+  /// the first Append.
+  void DeliverIf(std::function<Delivery()> delivery) { delivery_ = std::move(delivery); }
 
   // Calls of one thread are carried out in order, on the log's thread. They never block. THREAD: any.
-  /// Writes a record that follows `after` and those kept before, then calls `done`, also if that fails: a client waits.
-  /// `done` is dropped if clients may never be told, or not before the log ends.
-  void Keep(const std::string& session, const JournalPosition& after, const JournalRecord& record,
-            std::function<void()> done);
+  /// Writes a record that follows `after` and those appended before, then calls `done`, also if that fails: a client
+  /// waits. `done` is dropped if DeliverIf's function returns kNever, or kLater until the log is closed.
+  void Append(const std::string& session, const JournalPosition& after, const JournalRecord& record,
+              std::function<void()> done);
   /// Drops the session's records: the store has them.
-  void Forget(const std::string& session);
+  void Erase(const std::string& session);
   void Post(std::function<void()> done);
   /// Waits for the calls before; false after `most` without that. THREAD: any but the log's.
   bool Flush(std::optional<std::chrono::milliseconds> most = std::nullopt);
 
-  /// Removes the bytes of forgotten turns from the disk. Blocks.
+  /// Removes the bytes of erased records from the disk. Blocks.
   Status Purge();
 
  private:
   struct Step {
     std::string row = {}, value = {};  // written; "" = none
-    std::string forgotten = {};        // session; "" = none
+    std::string erased = {};           // session; "" = none
     std::function<void()> done = {};
   };
   explicit DeltaLog(const std::optional<SealKey>& master);
   Status OpenFolder(const std::string& path);
   void Run();
   void Write(const std::vector<Step>& steps);
-  /// Waits until clients may be told; false = never.
-  bool WaitToTell() const;
+  /// Waits while delivery is kLater; false = kNever, or the log is being closed.
+  bool WaitToDeliver() const;
 
   const DataKey key_;
   std::unique_ptr<rocksdb::DB> db_;
   std::optional<int64_t> predecessor_;
-  std::function<Tell()> tell_;
+  std::function<Delivery()> delivery_;
   std::atomic<uint64_t> next_{0};  // number of a row
   std::atomic<bool> closing_{false};
   bool failed_ = false;          // the thread's

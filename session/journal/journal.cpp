@@ -432,9 +432,9 @@ Result<std::unique_ptr<Journal>> Journal::Open(const JournalOptions& options) {
 Journal::Journal(std::unique_ptr<DeltaLog> deltas, std::unique_ptr<Impl> impl)
     : deltas_(std::move(deltas)), impl_(std::move(impl)) {
   if (deltas_ == nullptr) return;
-  deltas_->TellIf([journal = impl_.get()] {
-    if (!journal->healthy() || journal->shared()->Fenced()) return DeltaLog::Tell::kNever;
-    return journal->shared()->HoldsLease() ? DeltaLog::Tell::kNow : DeltaLog::Tell::kLater;
+  deltas_->DeliverIf([journal = impl_.get()] {
+    if (!journal->healthy() || journal->shared()->Fenced()) return DeltaLog::Delivery::kNever;
+    return journal->shared()->HoldsLease() ? DeltaLog::Delivery::kNow : DeltaLog::Delivery::kLater;
   });
 }
 Journal::~Journal() {

@@ -83,7 +83,7 @@ class Journal::Impl {
   std::unique_ptr<JournalLog> log_;
   SharedLog* shared_ = nullptr;  // of log_
   std::unique_ptr<JournalReader> reader_;
-  uint64_t boot_ = 0, clean_boot_ = 0;  // of a shared store: the incarnation, unused
+  uint64_t boot_ = 0, clean_boot_ = 0;  // shared store: this process's incarnation, unused
   const int64_t opened_ns_;
   int64_t earlier_uptime_ms_ = 0;            // of previous servers
   std::atomic<int64_t> noted_uptime_ms_{0};  // last written, or about to be

@@ -38,8 +38,7 @@ Status JournalKeys::Check(JournalCursor& cursor) const {
 
 std::optional<SealKey> JournalKeys::ExportKey() const {
   if (!master_) return std::nullopt;
-  const auto key = KeyedName(*master_, "exports");
-  return SealKey({reinterpret_cast<const char*>(key.data()), key.size()});
+  return DeriveKey(*master_, "exports");
 }
 
 DataKey JournalKeys::Make(std::string_view session, std::vector<RowChange>& rows) const {

@@ -26,7 +26,7 @@
 #include "base/defect.h"
 #include "base/log.h"
 #include "base/open_files.h"
-#include "cache/store/no_database_log.h"
+#include "cache/store/database_settings.h"
 #include "cache/store/torn_log.h"
 #include "session/journal/journal_format.h"
 #include "session/journal/store_place.h"
@@ -39,7 +39,7 @@ Status OpenStatus(const rocksdb::Status& status) {
   const std::string text = "journal: " + status.ToString();
   if (status.ok()) return Status::Ok();
   if (status.IsNotSupported()) return Mismatch(text);
-  if (status.IsIOError() && text.find("lock") != std::string::npos) return {StatusCode::kBusy, text};
+  if (IsInUse(status)) return {StatusCode::kBusy, text};
   if (status.IsIOError() && !status.IsPathNotFound()) return IoError(text);
   return Corruption(text);
 }
@@ -183,20 +183,13 @@ class DamagedTables final : public rocksdb::EventListener {
 
 rocksdb::Options MakeOptions(rocksdb::Env* env) {
   rocksdb::Options options;
+  SetCommon(&options);
   if (env != nullptr) options.env = env;
-  // The default, kPointInTimeRecovery, silently drops every synced record after a damaged one.
-  options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
   options.paranoid_checks = true;
   options.paranoid_file_checks = true;
   options.file_checksum_gen_factory = rocksdb::GetFileChecksumGenCrc32cFactory();
-  options.compression = rocksdb::kNoCompression;
   options.write_buffer_size = size_t{16} << 20;
-  options.max_background_jobs = 2;
   options.max_open_files = ShareOfOpenFiles(8, 64, 256);  // the rest is for sockets and the disk cache
-  options.info_log = NoDatabaseLog();
-  options.max_log_file_size = size_t{1} << 20;
-  options.stats_dump_period_sec = 0;
-  options.stats_persist_period_sec = 0;
   rocksdb::BlockBasedTableOptions table;
   table.checksum = rocksdb::kXXH3;
   options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));

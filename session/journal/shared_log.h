@@ -42,7 +42,7 @@ class SharedLog {
 
   /// This server's name in the store.
   virtual const std::string& server() const = 0;
-  /// Of this process; no other process of any server has the same.
+  /// Number of this process; no other process of any server has it.
   virtual int64_t incarnation() const = 0;
 
   // Ownership. ERRORS of all: kUnavailable (storage_failed): the database does not answer; kIo: the lease was taken.

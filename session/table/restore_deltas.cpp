@@ -12,7 +12,7 @@
 namespace ringside {
 namespace {
 
-/// Whether a record says nothing of turns or the timeline: it may follow a turn's start while the turn runs.
+/// Whether a record changes neither turns nor the timeline: it may follow the start of a running turn.
 bool IsBesideTurns(uint8_t type) {
   constexpr std::array kTypes = {RecordType::kMetadata, RecordType::kAttached, RecordType::kForgotten,
                                  RecordType::kShared, RecordType::kUnshared};
@@ -32,16 +32,18 @@ void Report(const std::string& session, const Status& status) {
 }
 
 /// REQUIRES: the session is claimed.
-void Restore(Journal& journal, const DeltaLog::Left& left) {
-  const Result<JournalTranscript> transcript = journal.Read(left.session);
-  if (!transcript.ok()) return Report(left.session, transcript.status());
-  if (!Continues(*transcript, left.after)) return;  // another process has closed the answer
-  const auto done = [session = left.session](const Status& status, const JournalPosition&) { Report(session, status); };
-  std::vector<JournalRecord> records = left.records;
+void Restore(Journal& journal, const DeltaLog::Unfinished& unfinished) {
+  const Result<JournalTranscript> transcript = journal.Read(unfinished.session);
+  if (!transcript.ok()) return Report(unfinished.session, transcript.status());
+  if (!Continues(*transcript, unfinished.after)) return;  // another process has closed the answer
+  const auto done = [session = unfinished.session](const Status& status, const JournalPosition&) {
+    Report(session, status);
+  };
+  std::vector<JournalRecord> records = unfinished.records;
   records.push_back(Encode(InterruptedRecord{}));  // in one entry: no reader sees the turn running here
   const Status accepted =
-      journal.Append({.session = left.session, .records = std::move(records), .urgent = true}, done);
-  if (!accepted.ok()) Report(left.session, accepted);
+      journal.Append({.session = unfinished.session, .records = std::move(records), .urgent = true}, done);
+  if (!accepted.ok()) Report(unfinished.session, accepted);
 }
 
 }  // namespace
@@ -49,8 +51,8 @@ void Restore(Journal& journal, const DeltaLog::Left& left) {
 Status RestoreDeltas(Journal& journal) {
   DeltaLog* const deltas = journal.deltas();
   if (deltas == nullptr) return Status::Ok();
-  ASSIGN_OR_RETURN(const std::vector<DeltaLog::Left> left, deltas->ReadLeft());
-  for (const DeltaLog::Left& one : left) {
+  ASSIGN_OR_RETURN(const std::vector<DeltaLog::Unfinished> unfinished, deltas->ReadUnfinished());
+  for (const DeltaLog::Unfinished& one : unfinished) {
     const Status claimed = journal.Claim(one.session);
     if (claimed.code() == StatusCode::kNotFound || claimed.code() == StatusCode::kBusy) continue;
     RETURN_IF_ERROR(claimed);

@@ -81,16 +81,17 @@ Result<std::shared_ptr<Session>> SessionTable::State::Shared::Get(const std::str
   return View(key, owner);
 }
 
+Result<SessionPlace> SessionTable::State::Shared::PlaceOf(const std::string& key, const std::string& owner) const {
+  Result<SessionPlace> place = log_->Find(key, owner);
+  if (place.status().code() == StatusCode::kNotFound) return NoConversation(key);
+  return place.ok() ? place : OrUnavailable(place.status());
+}
+
 Result<std::shared_ptr<Session>> SessionTable::State::Shared::View(const std::string& key, const std::string& owner) {
-  const auto find = [&]() -> Result<SessionPlace> {
-    Result<SessionPlace> place = log_->Find(key, owner);
-    if (place.status().code() == StatusCode::kNotFound) return NoConversation(key);
-    return place.ok() ? place : OrUnavailable(place.status());
-  };
   const auto end = std::chrono::steady_clock::now() + kPatience;
   do {
     ASSIGN_OR_RETURN(DiskWait wait, DiskWait::Begin());
-    ASSIGN_OR_RETURN(const SessionPlace place, find());
+    ASSIGN_OR_RETURN(const SessionPlace place, PlaceOf(key, owner));
     wait.End();
     if (place.mine) {  // it is being claimed or given back
       auto loaded = table_.Load(key);
@@ -107,7 +108,7 @@ Result<std::shared_ptr<Session>> SessionTable::State::Shared::View(const std::st
     if (!session.ok() || writes || (*session)->idle(/*may_be_attached=*/true)) return session;
     // The process that wrote the turn does not have the session any more: the turn was cut, if that was so before the
     // records were read.
-    ASSIGN_OR_RETURN(const SessionPlace after, find());
+    ASSIGN_OR_RETURN(const SessionPlace after, PlaceOf(key, owner));
     if (after == place) return load(Session::Purpose::kCheck);
   } while (std::chrono::steady_clock::now() < end);
   return Leaving();
@@ -123,9 +124,7 @@ Result<SessionTable::State::Found> SessionTable::State::Shared::FindRunning(cons
 
 Status SessionTable::State::Shared::Claim(const std::string& key, const std::string& owner) {
   ASSIGN_OR_RETURN(const DiskWait wait, DiskWait::Begin());
-  const Status found = log_->Find(key, owner).status();
-  if (found.code() == StatusCode::kNotFound) return NoConversation(key);
-  RETURN_IF_ERROR(OrUnavailable(found));
+  RETURN_IF_ERROR(PlaceOf(key, owner).status());
   const auto end = std::chrono::steady_clock::now() + kPatience;
   for (milliseconds pause = kShortestPause;; pause = std::min(2 * pause, kLongestPause)) {
     const Status claimed = ClaimNow(key, owner);

@@ -111,6 +111,8 @@ struct SessionTable::State {
     void DeleteUnused(double used_before_s);
 
    private:
+    /// ERRORS: kNotFound; kUnavailable.
+    Result<SessionPlace> PlaceOf(const std::string& key, const std::string& owner) const;
     /// The session as stored, in no map.
     Result<std::shared_ptr<Session>> View(const std::string& key, const std::string& owner);
     /// The session if it is in memory, or null.

@@ -20,28 +20,28 @@ TurnSink::TurnSink(std::shared_ptr<Session> session, TurnId turn, Journal* journ
       tokens_(std::move(tokens)),
       clock_(clock) {}
 
-void TurnSink::Write(JournalRecord record, Told told) {
+void TurnSink::Write(JournalRecord record, OnDurable durable) {
   JournalEntry entry;
   entry.session = session_->key();
   DeltaLog* const deltas = journal_->deltas();
-  DeltaLog* const forgets = kept_.empty() ? nullptr : deltas;
+  const bool erases = !kept_.empty();
   entry.records = std::exchange(kept_, {});
   entry.records.push_back(std::move(record));
   entry.urgent = true;
-  if (RINGSIDE_DEFECT("delta_before_record")) std::exchange(told, [](const JournalPosition&) {})({});
-  ++progress_->untold;
-  const auto tell = [session = session_, turn = turn_, progress = progress_, told = std::move(told)](
-                        const Status& status, const JournalPosition& last) {
-    status.ok() ? told(last) : session->WithTurns([&](TurnProgress& turns) { turns.OnLost(turn, status); });
+  if (RINGSIDE_DEFECT("delta_before_record")) std::exchange(durable, [](const JournalPosition&) {})({});
+  ++progress_->pending;
+  const auto notify = [session = session_, turn = turn_, progress = progress_, durable = std::move(durable)](
+                          const Status& status, const JournalPosition& last) {
+    status.ok() ? durable(last) : session->WithTurns([&](TurnProgress& turns) { turns.OnLost(turn, status); });
     if (status.ok()) progress->last = last;
-    --progress->untold;
+    --progress->pending;
   };
   // After the text that was sent before.
-  const auto done = [deltas, forgets, session = session_, tell](const Status& status, const JournalPosition& last) {
-    if (deltas == nullptr) return tell(status, last);
+  const auto done = [deltas, erases, session = session_, notify](const Status& status, const JournalPosition& last) {
+    if (deltas == nullptr) return notify(status, last);
     const bool failed = status.code() == StatusCode::kIo;  // the next start restores the text
-    if (forgets != nullptr && !failed) forgets->Forget(session->key());
-    deltas->Post([tell, status, last] { tell(status, last); });
+    if (erases && !failed) deltas->Erase(session->key());
+    deltas->Post([notify, status, last] { notify(status, last); });
   };
   if (const Status status = journal_->Append(std::move(entry), done); !status.ok()) done(status, {});
 }
@@ -71,13 +71,13 @@ void TurnSink::OnTokens(const TokenDelta& delta) {
   // otherwise the write finds out.
   const SharedLog* const shared = journal_->shared();
   const bool ours = shared == nullptr || shared->HoldsLease();
-  if (durability_ == Durability::kTurn && progress_->untold == 0 && ours) {
-    auto tell = [session = session_, turn = turn_, delta] {
+  if (durability_ == Durability::kTurn && progress_->pending == 0 && ours) {
+    auto notify = [session = session_, turn = turn_, delta] {
       session->WithTurns([&](TurnProgress& turns) { turns.OnTokens(turn, delta, {}); });
     };
     kept_.push_back(std::move(record));
-    if (journal_->deltas() == nullptr) return tell();
-    return journal_->deltas()->Keep(session_->key(), progress_->last, kept_.back(), std::move(tell));
+    if (journal_->deltas() == nullptr) return notify();
+    return journal_->deltas()->Append(session_->key(), progress_->last, kept_.back(), std::move(notify));
   }
   Write(std::move(record), [session = session_, turn = turn_, delta](const JournalPosition& recorded) {
     session->WithTurns([&](TurnProgress& turns) { turns.OnTokens(turn, delta, recorded); });

@@ -35,12 +35,12 @@ class TurnSink final : public TokenSink {
   void OnEnd(const TurnEnd& end) override;
 
  private:
-  using Told = std::function<void(const JournalPosition& recorded)>;
+  using OnDurable = std::function<void(const JournalPosition& recorded)>;
   /// Draws from the owner's bucket.
   void Charge(int64_t tokens);
   void Interrupt(const Status& cause);
-  /// Calls `told` once the records, and those held back before them, are durable.
-  void Write(JournalRecord record, Told told);
+  /// Calls `durable` once the records, and those held back before them, are durable.
+  void Write(JournalRecord record, OnDurable durable);
 
   const std::shared_ptr<Session> session_;
   const TurnId turn_;
@@ -52,8 +52,8 @@ class TurnSink final : public TokenSink {
   int64_t charged_ = 0, written_ = 0;  // tokens
   size_t recorded_tokens_ = 0;
   struct Progress {
-    std::atomic<int64_t> untold{0};  // writes
-    JournalPosition last;            // of those that were told; valid while none is untold
+    std::atomic<int64_t> pending{0};  // writes
+    JournalPosition last;             // of the last reported write; valid while none is pending
   };
   std::vector<JournalRecord> kept_;  // Durability::kTurn: already sent, written with the turn's end
   const std::shared_ptr<Progress> progress_ = std::make_shared<Progress>();

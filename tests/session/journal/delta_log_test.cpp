@@ -1,4 +1,4 @@
-// Text of running answers on this machine: what survives the process, for whom, and what clients are told.
+// Text of running answers on this machine: records that survive the process, and their delivery to clients.
 #include "session/journal/delta_log.h"
 
 #include <gmock/gmock.h>
@@ -30,15 +30,15 @@ class DeltaLogTest : public ::testing::Test {
     return log.ok() ? std::move(*log) : nullptr;
   }
   void Keep(DeltaLog& log, const std::string& session, std::string text) {
-    log.Keep(session, after_, {6, std::move(text)}, [] {});
+    log.Append(session, after_, {6, std::move(text)}, [] {});
   }
-  static std::vector<std::string> Texts(const DeltaLog::Left& left) {
+  static std::vector<std::string> Texts(const DeltaLog::Unfinished& found) {
     std::vector<std::string> texts;
-    for (const JournalRecord& record : left.records) texts.push_back(record.payload);
+    for (const JournalRecord& record : found.records) texts.push_back(record.payload);
     return texts;
   }
 
-  /// Of all files.
+  /// The contents of all files.
   std::string Bytes() const {
     std::stringstream bytes;
     for (const auto& file : std::filesystem::directory_iterator(folder_.path() / "answers")) {
@@ -58,32 +58,32 @@ TEST_F(DeltaLogTest, KeepsTheRecordsOfEachSessionInOrder) {
   for (int i = 0; i < 300; ++i) Keep(*log, "conv_a", std::to_string(i));
   Keep(*log, "conv_ab", std::string(1 << 20, 'x'));
   Keep(*log, "conv_b", "gone");
-  log->Forget("conv_b");
+  log->Erase("conv_b");
   log = nullptr;
   log = Open();
-  const auto left = log->ReadLeft();
-  ASSERT_TRUE(left.ok());
-  ASSERT_THAT(*left, SizeIs(2));
-  EXPECT_EQ((*left)[0].session, "conv_a");
-  EXPECT_EQ((*left)[0].after, after_);
-  ASSERT_THAT((*left)[0].records, SizeIs(300));
-  EXPECT_EQ((*left)[0].records[299], (JournalRecord{6, "299"}));
-  EXPECT_THAT((*left)[1].records, SizeIs(1));
+  const auto found = log->ReadUnfinished();
+  ASSERT_TRUE(found.ok());
+  ASSERT_THAT(*found, SizeIs(2));
+  EXPECT_EQ((*found)[0].session, "conv_a");
+  EXPECT_EQ((*found)[0].after, after_);
+  ASSERT_THAT((*found)[0].records, SizeIs(300));
+  EXPECT_EQ((*found)[0].records[299], (JournalRecord{6, "299"}));
+  EXPECT_THAT((*found)[1].records, SizeIs(1));
   ASSERT_TRUE(log->Begin(2).ok());
-  EXPECT_THAT(*log->ReadLeft(), IsEmpty());
+  EXPECT_THAT(*log->ReadUnfinished(), IsEmpty());
 }
 
 TEST_F(DeltaLogTest, RecordsAfterAForgottenTurnRemain) {
   auto log = Open();
   Keep(*log, "conv_a", "first turn");
-  log->Forget("conv_a");
+  log->Erase("conv_a");
   Keep(*log, "conv_a", "second turn");
   log->Flush();
   EXPECT_TRUE(log->Purge().ok());
   log = nullptr;
-  const auto left = Open()->ReadLeft();
-  ASSERT_THAT(*left, SizeIs(1));
-  EXPECT_THAT(Texts((*left)[0]), ElementsAre("second turn"));
+  const auto found = Open()->ReadUnfinished();
+  ASSERT_THAT(*found, SizeIs(1));
+  EXPECT_THAT(Texts((*found)[0]), ElementsAre("second turn"));
 }
 
 TEST_F(DeltaLogTest, OneProcessHasTheFolder) {
@@ -102,10 +102,10 @@ TEST_F(DeltaLogTest, ADamagedLogIsDropped) {
   std::ofstream(folder_.path() / "answers" / "CURRENT") << "no manifest\n";
   const auto log = Open();
   ASSERT_NE(log, nullptr);
-  EXPECT_THAT(*log->ReadLeft(), IsEmpty());
+  EXPECT_THAT(*log->ReadUnfinished(), IsEmpty());
   Keep(*log, "conv_a", "text");
   log->Flush();
-  EXPECT_THAT(*log->ReadLeft(), SizeIs(1));
+  EXPECT_THAT(*log->ReadUnfinished(), SizeIs(1));
 }
 
 TEST_F(DeltaLogTest, WithAKeyTextIsSealed) {
@@ -115,38 +115,38 @@ TEST_F(DeltaLogTest, WithAKeyTextIsSealed) {
   key_ = SealKey::Random();
   Keep(*Open(), "conv_a", "secret text");
   EXPECT_THAT(Bytes(), Not(HasSubstr("secret text")));
-  EXPECT_THAT(Texts(Open()->ReadLeft()->at(0)), ElementsAre("secret text"));
+  EXPECT_THAT(Texts(Open()->ReadUnfinished()->at(0)), ElementsAre("secret text"));
   key_ = SealKey::Random();
-  EXPECT_THAT(*Open()->ReadLeft(), IsEmpty());
+  EXPECT_THAT(*Open()->ReadUnfinished(), IsEmpty());
 }
 
-TEST_F(DeltaLogTest, TellsInOrderOnceItMay) {
+TEST_F(DeltaLogTest, DeliversInOrderOnceItMay) {
   std::mutex mutex;
-  std::vector<std::string> told;
-  std::atomic<DeltaLog::Tell> may_tell{DeltaLog::Tell::kLater};
-  const auto tell = [&](const char* what) {
+  std::vector<std::string> delivered;
+  std::atomic<DeltaLog::Delivery> delivery{DeltaLog::Delivery::kLater};
+  const auto deliver = [&](const char* what) {
     return [&, what] {
       std::lock_guard lock(mutex);
-      told.emplace_back(what);
+      delivered.emplace_back(what);
     };
   };
   auto log = Open();
-  log->TellIf([&] { return may_tell.load(); });
-  log->Keep("conv_a", after_, {6, "a"}, tell("a"));
-  log->Forget("conv_a");
-  log->Post(tell("end"));
+  log->DeliverIf([&] { return delivery.load(); });
+  log->Append("conv_a", after_, {6, "a"}, deliver("a"));
+  log->Erase("conv_a");
+  log->Post(deliver("end"));
   EXPECT_FALSE(log->Flush(std::chrono::milliseconds(20)));
-  EXPECT_THAT(told, IsEmpty());
-  may_tell = DeltaLog::Tell::kNow;
+  EXPECT_THAT(delivered, IsEmpty());
+  delivery = DeltaLog::Delivery::kNow;
   log->Flush();
-  EXPECT_THAT(told, ElementsAre("a", "end"));
-  may_tell = DeltaLog::Tell::kNever;
-  log->Keep("conv_a", after_, {6, "b"}, tell("b"));
+  EXPECT_THAT(delivered, ElementsAre("a", "end"));
+  delivery = DeltaLog::Delivery::kNever;
+  log->Append("conv_a", after_, {6, "b"}, deliver("b"));
   log->Flush();
-  may_tell = DeltaLog::Tell::kLater;
-  log->Keep("conv_a", after_, {6, "c"}, tell("c"));
+  delivery = DeltaLog::Delivery::kLater;
+  log->Append("conv_a", after_, {6, "c"}, deliver("c"));
   log = nullptr;
-  EXPECT_THAT(told, ElementsAre("a", "end")) << "dropped";
+  EXPECT_THAT(delivered, ElementsAre("a", "end")) << "dropped";
 }
 
 }  // namespace
