@@ -70,16 +70,18 @@ __device__ __forceinline__ void WeighUpdate(const RecurrencePlan& a, const State
                                             int i, float* shared) {
   const float *key = shared + i * t.key_stride, *decays = shared + t.decays;
   const float *keys = shared + (rows.offset + r) * t.key_stride, *queries = shared + t.queries + r * t.key_stride;
+  const int last = rows.count - 1 - r;  // stands for the rows after it, which may have no space
   float4 by_key[kWeighedRows] = {}, by_query[kWeighedRows] = {};
   for (int c = 0; c < t.parts * kPart; c += 4) {
     const float4 k = *reinterpret_cast<const float4*>(key + c);
 #pragma unroll
     for (int n = 0; n < kWeighedRows; ++n) {
-      const float4 x = *reinterpret_cast<const float4*>(keys + n * t.key_stride + c),
-                   y = *reinterpret_cast<const float4*>(queries + n * t.key_stride + c);
+      const int row = min(n, last);
+      const float4 x = *reinterpret_cast<const float4*>(keys + row * t.key_stride + c),
+                   y = *reinterpret_cast<const float4*>(queries + row * t.key_stride + c);
       float4 scaled = k;
       if (a.channel_decays != 0) {
-        const float4 g = *reinterpret_cast<const float4*>(decays + (rows.offset + r + n) * t.key_stride + c),
+        const float4 g = *reinterpret_cast<const float4*>(decays + (rows.offset + r + row) * t.key_stride + c),
                      h = *reinterpret_cast<const float4*>(decays + i * t.key_stride + c);
         scaled = {k.x * expf(g.x - h.x), k.y * expf(g.y - h.y), k.z * expf(g.z - h.z), k.w * expf(g.w - h.w)};
       }
@@ -90,7 +92,7 @@ __device__ __forceinline__ void WeighUpdate(const RecurrencePlan& a, const State
 #pragma unroll
   for (int n = 0; n < kWeighedRows; ++n) {
     const int row = rows.offset + r + n;
-    if (r + n >= rows.count || i > row) continue;
+    if (n > last || i > row) continue;
     const float factor = a.channel_decays != 0 ? 1.0f : expf(decays[row] - decays[i]);
     float* to = shared + t.weights + (r + n) * kStateChunk + i;
     to[0] = ((by_key[n].x + by_key[n].y) + (by_key[n].z + by_key[n].w)) * factor;
