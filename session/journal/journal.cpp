@@ -158,20 +158,19 @@ Status Journal::Impl::Append(JournalEntry entry, JournalDone done) {
   const bool urgent = entry.urgent;
   // The engine's thread must not wait for a file system that does not respond.
   if (Status refusal = urgent ? Refusal() : Check(); !refusal.ok()) return refused(std::move(refusal));
-  const size_t entries = queued_entries_.fetch_add(1), queued = queued_bytes_.fetch_add(bytes);
+  const auto [entries, queued] = accepted_.Add(entry.session, bytes);
   if (urgent || (entries < options_.queue_entries && (queued == 0 || queued + bytes <= options_.queue_bytes))) {
     if (queue_.PushUrgent({.entry = std::move(entry), .done = std::move(done), .bytes = bytes})) return Status::Ok();
     return Unavailable("journal: closed");
   }
-  --queued_entries_;
-  queued_bytes_ -= bytes;
+  accepted_.Remove(entry.session, bytes);
   return refused(Overloaded("journal: too many writes are pending"));
 }
 
 Status Journal::Impl::Order(Operation operation) {
   RETURN_IF_ERROR(CheckSessionId(operation.entry.session));
   if (!healthy_) return StoppedStatus();
-  ++queued_entries_;
+  accepted_.Add(operation.entry.session, operation.bytes);
   return queue_.PushUrgent(std::move(operation)) ? Status::Ok() : Unavailable("journal: closed");
 }
 
@@ -180,8 +179,8 @@ void Journal::Impl::NoteUptime() {
   if (shared_ != nullptr) return;  // the store's servers advance its uptime
   if (!healthy_ || UptimeMs() - noted_ms < kNoteIdleMs) return;
   noted_uptime_ms_ = UptimeMs();  // requested: not again before the next interval
-  ++queued_entries_;
-  if (!queue_.PushUrgent({.kind = Operation::Kind::kNote})) --queued_entries_;
+  accepted_.Add("", 0);
+  if (!queue_.PushUrgent({.kind = Operation::Kind::kNote})) accepted_.Remove("", 0);
 }
 
 RowChange Journal::Impl::UptimeRow() {
@@ -189,7 +188,8 @@ RowChange Journal::Impl::UptimeRow() {
   return {RowChange::Kind::kPut, format::kUptimeKey, format::EncodeNumber(static_cast<uint64_t>(noted_uptime_ms_))};
 }
 
-bool Journal::Impl::Flush(std::optional<std::chrono::milliseconds> most) {
+bool Journal::Impl::Flush(std::optional<std::chrono::milliseconds> most, const std::string* session) {
+  if (session != nullptr && !accepted_.Has(*session)) return true;
   CHECK(std::this_thread::get_id() != thread_.get_id());
   const auto told = std::make_shared<std::promise<void>>();  // shared, because it must outlive set_value
   JournalDone done = [told](const Status&, const JournalPosition&) { told->set_value(); };
@@ -288,10 +288,8 @@ void Journal::Impl::Commit(std::vector<Operation> operations) {
     stats_.sessions = static_cast<int64_t>(sessions_.size());
   }
   for (Operation& operation : operations) {
-    queued_bytes_ -= operation.bytes;
     if (operation.kind == Operation::Kind::kErase && operation.status.ok()) reader_->Forget(operation.entry.session);
     if (operation.kind != Operation::Kind::kFlush) {
-      --queued_entries_;
       std::lock_guard lock(mutex_);
       if (operation.status.ok()) {
         ++stats_.entries;
@@ -302,6 +300,7 @@ void Journal::Impl::Commit(std::vector<Operation> operations) {
       }
     }
     if (operation.done) operation.done(operation.status, operation.last);
+    if (operation.kind != Operation::Kind::kFlush) accepted_.Remove(operation.entry.session, operation.bytes);
   }
 }
 
@@ -411,7 +410,7 @@ JournalStats Journal::Impl::stats() const {
   std::lock_guard lock(mutex_);
   JournalStats out = stats_;
   out.damaged_sessions = reader_->damaged();
-  out.queued = static_cast<int64_t>(queued_entries_);
+  out.queued = static_cast<int64_t>(accepted_.entries());
   out.free_bytes = free_bytes_;
   if (const int64_t began_ms = write_began_ms_; began_ms != 0) out.writing_ms = SteadyMs() - began_ms;
   return out;
@@ -448,9 +447,9 @@ Status Journal::Erase(std::string session, JournalDone done) {
   return impl_->Order(
       {.kind = JournalOperation::Kind::kErase, .entry = {.session = std::move(session)}, .done = std::move(done)});
 }
-bool Journal::Flush(std::optional<std::chrono::milliseconds> most) {
+bool Journal::Flush(std::optional<std::chrono::milliseconds> most, const std::string* session) {
   const auto end = std::chrono::steady_clock::now() + most.value_or(std::chrono::milliseconds(0));
-  if (!impl_->Flush(most)) return false;
+  if (!impl_->Flush(most, session)) return false;
   if (deltas_ == nullptr) return true;
   if (most) most = std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
   return deltas_->Flush(most);

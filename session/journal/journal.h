@@ -184,8 +184,9 @@ class Journal {
   Result<std::vector<ListedSession>> List(const std::string& owner, const std::string& after, int64_t limit) const;
 
   /// Returns when the calls accepted before have been reported, also those to deltas(); false after `most` without
-  /// that. Any thread but the journal's.
-  bool Flush(std::optional<std::chrono::milliseconds> most = std::nullopt);
+  /// that. `session`: not for the journal if it has no call of this session. THREAD: any but the journal's and that of
+  /// deltas().
+  bool Flush(std::optional<std::chrono::milliseconds> most = std::nullopt, const std::string* session = nullptr);
 
   /// Seconds that servers have run on this log by the steady clock: the clock for the age of stored objects. Neither
   /// wall-clock changes nor time without a server count. A crash may lose the time since the last note: up to a minute

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/bounded_queue.h"
+#include "session/journal/accepted_entries.h"
 #include "session/journal/journal.h"
 #include "session/journal/journal_keys.h"
 #include "session/journal/journal_line.h"
@@ -38,7 +39,8 @@ class Journal::Impl {
   Status Append(JournalEntry entry, JournalDone done);
   /// Accepts an operation of the kinds that are never refused as overloaded.
   Status Order(Operation operation);
-  bool Flush(std::optional<std::chrono::milliseconds> most);
+  /// `session`: only if it has entries.
+  bool Flush(std::optional<std::chrono::milliseconds> most, const std::string* session = nullptr);
   int64_t UptimeMs() const;
   void NoteUptime();
   const JournalReader& reader() const { return *reader_; }
@@ -90,7 +92,7 @@ class Journal::Impl {
   std::unordered_map<std::string, Known> sessions_;
   std::vector<std::string> changed_;  // sessions whose head the batch must write
   std::atomic<bool> healthy_{true}, lost_{false};
-  std::atomic<size_t> queued_entries_{0}, queued_bytes_{0};
+  AcceptedEntries accepted_;
   std::atomic<bool> full_{false}, read_only_{false};  // as of the last check of the file system
   std::atomic<int64_t> free_bytes_{0};                // as of that check
   std::atomic<int64_t> next_look_ms_{0};              // on the steady clock

@@ -95,6 +95,7 @@ void SessionTable::State::RemoveKnownLocked(const std::string& key) {
 
 Result<std::shared_ptr<Session>> SessionTable::State::Get(const std::string& key, const std::string& owner, Use use) {
   RETURN_IF_ERROR(shared.CheckLease());
+  std::shared_ptr<Session> session;
   bool known = true;
   {
     std::lock_guard lock(mutex);
@@ -102,7 +103,11 @@ Result<std::shared_ptr<Session>> SessionTable::State::Get(const std::string& key
     known = at != sessions.end();
     if (known ? at->second.owner != owner : !shared) return NoConversation(key);
     if (known) UseLocked(key, at->second);
-    if (known && at->second.session != nullptr) return at->second.session;
+    if (known) session = at->second.session;
+  }
+  if (session != nullptr) {
+    if (use == Use::kRead) RETURN_IF_ERROR(shared.AwaitWrites(key));
+    return session;
   }
   auto loaded = known ? Load(key) : shared.Get(key, owner, use);
   // It may have been given back meanwhile.
@@ -191,7 +196,10 @@ std::optional<SessionTable::State::Found> SessionTable::State::FindLoaded(const 
 Result<SessionTable::State::Found> SessionTable::State::FindResponse(const Caller& caller, const std::string& id,
                                                                      Use use) {
   RETURN_IF_ERROR(shared.CheckLease());
-  if (auto found = FindLoaded(caller, id)) return std::move(*found);
+  if (auto found = FindLoaded(caller, id)) {
+    if (use == Use::kRead) RETURN_IF_ERROR(shared.AwaitWrites(found->session->key()));
+    return std::move(*found);
+  }
   const std::string part(SessionPartOf(id));
   if (journal == nullptr || part.empty()) return NoResponse(id);
   for (const char* kind : {"conv_", "chain_"}) {

@@ -45,6 +45,12 @@ Status SessionTable::State::Shared::CheckLease() const {
   return log_ == nullptr || log_->HoldsLease() ? Status::Ok() : OutOfTouch();
 }
 
+Status SessionTable::State::Shared::AwaitWrites(const std::string& key) const {
+  if (log_ == nullptr) return Status::Ok();
+  ASSIGN_OR_RETURN(const DiskWait wait, DiskWait::Begin());
+  return table_.journal->Flush(kPatience, &key) ? CheckLease() : OutOfTouch();
+}
+
 bool SessionTable::State::Shared::MayKnow(const std::string& key) const {
   return log_->Find(key, std::nullopt).status().code() != StatusCode::kNotFound;
 }
@@ -239,6 +245,7 @@ Result<SessionPage> SessionTable::State::Shared::ListPage(const std::string& own
   for (const ListedSession& one : listed) {
     const Status damage = one.damage.empty() ? Status::Ok() : DamagedSession(one.session, one.damage);
     const auto loaded = Loaded(one.session);
+    if (loaded != nullptr) RETURN_IF_ERROR(AwaitWrites(one.session));
     Result<SessionInfo> info =
         loaded != nullptr
             ? table_.InfoOf(*loaded)

@@ -76,6 +76,9 @@ struct SessionTable::State {
 
     /// ERRORS: kUnavailable: another server may have this server's sessions, so sessions in memory may be stale.
     Status CheckLease() const;
+    /// Waits until a session of the maps is as the store shows it to other servers.
+    /// ERRORS: kUnavailable: the store does not answer.
+    Status AwaitWrites(const std::string& key) const;
     /// False if the store has no such session; true also if it does not answer.
     bool MayKnow(const std::string& key) const;
     bool Has(const std::string& key, const std::string& owner) const { return log_->Find(key, owner).ok(); }

@@ -61,13 +61,16 @@ class SharedMemoryLog final : public JournalLog, public SharedLog {
 
   // JournalLog.
   Status Commit(const std::vector<RowChange>& changes) override {
-    std::lock_guard lock(store_->mutex);
-    if (!store_->live[server_] || refuses_commits) return IoError("fenced");
-    auto rows = store_->rows;
-    auto sessions = store_->sessions;
-    for (const RowChange& change : changes) RETURN_IF_ERROR(Apply(change, &rows, &sessions));
-    store_->rows = std::move(rows);
-    store_->sessions = std::move(sessions);
+    {
+      std::lock_guard lock(store_->mutex);
+      if (!store_->live[server_] || refuses_commits) return IoError("fenced");
+      auto rows = store_->rows;
+      auto sessions = store_->sessions;
+      for (const RowChange& change : changes) RETURN_IF_ERROR(Apply(change, &rows, &sessions));
+      store_->rows = std::move(rows);
+      store_->sessions = std::move(sessions);
+    }
+    if (before_reply) before_reply();
     return Status::Ok();
   }
   Status CheckPlace() const override { return Fenced() ? IoError("fenced") : Status::Ok(); }
@@ -200,6 +203,8 @@ class SharedMemoryLog final : public JournalLog, public SharedLog {
 
   int64_t incarnation_ = 0;
   std::atomic<bool> holds_lease{true}, refuses_commits{false};
+  /// Called when other servers see a commit, before this one learns of it. To be set while nothing is written.
+  std::function<void()> before_reply;
   bool alone = false;  // the store of one server
 
  private:

@@ -114,6 +114,32 @@ TEST_F(SharedSessionsTest, ACutAnswerDoesNotVanishWhileAnotherServerClaimsIt) {
   EXPECT_EQ(two.table->GetSession(me, id)->epoch, before->epoch);
 }
 
+TEST_F(SharedSessionsTest, AReadIsNotOlderThanAnothersReadBefore) {
+  for (const Durability durability : {Durability::kToken, Durability::kTurn}) {
+    RestartWith(durability);
+    const std::string id = NewConversation(one);
+    Turn(one, Ask("Hi", id), "Hello");
+    std::promise<void> visible, reply;
+    one.log->before_reply = [&, first = true]() mutable {
+      if (!std::exchange(first, false)) return;
+      visible.set_value();
+      reply.get_future().wait();
+    };
+    auto change = std::async(std::launch::async, [&] { return one.table->SetMetadata(me, id, {{"title", "new"}}); });
+    visible.get_future().wait();
+    EXPECT_THAT(two.table->GetSession(me, id)->metadata, SizeIs(1));
+    auto read = std::async(std::launch::async, [&] { return one.table->GetSession(me, id)->metadata; });
+    auto listed =
+        std::async(std::launch::async, [&] { return one.table->ListSessions(me, "", 1)->sessions.at(0).metadata; });
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the reads would be over if they did not wait
+    reply.set_value();
+    EXPECT_TRUE(change.get().ok());
+    EXPECT_THAT(read.get(), SizeIs(1));
+    EXPECT_THAT(listed.get(), SizeIs(1));
+    one.log->before_reply = nullptr;
+  }
+}
+
 TEST_F(SharedSessionsTest, NothingIsClaimedOfATurnThatOnlyTheStoreKnows) {
   const std::string id = NewConversation(one);
   const auto started = std::make_shared<RecordingSink>(), running = std::make_shared<RecordingSink>();
