@@ -74,14 +74,19 @@ fees at its next meeting on Thursday.)";
 struct Task {
   const char* name;
   std::string prompt;
+  std::string begun;  // start of the answer: small models seldom copy a file unless they have begun to
 };
 
 std::vector<Task> Tasks() {
-  return {{"code_edit", fmt::format("Rename the function total_price to sum_of_prices in this file. Print the whole "
-                                    "file.\n\n```python\n{}```",
-                                    kCode)},
-          {"summary", fmt::format("Summarize this report. Quote the important sentences.\n\n{}", kReport)},
-          {"story", "Write a long story about a lighthouse keeper who finds a letter in a bottle."}};
+  const std::string_view code = kCode;
+  const std::string begun = fmt::format("```python\n{}", code.substr(0, code.find("\n\n\n") + 3));
+  return {{"code_edit",
+           fmt::format("Rename the function total_price to sum_of_prices in this file. Print the whole file.\n\n"
+                       "```python\n{}```",
+                       code),
+           begun},
+          {"summary", fmt::format("Summarize this report. Quote the important sentences.\n\n{}", kReport), ""},
+          {"story", "Write a long story about a lighthouse keeper who finds a letter in a bottle.", ""}};
 }
 
 class Sink final : public TokenSink {
@@ -137,8 +142,10 @@ class Bench {
   Outcome Answer(Engine& engine, const Task& task, int64_t conversations, double temperature) {
     std::vector<std::shared_ptr<Sink>> sinks;
     for (int64_t i = 0; i < conversations; ++i) {
-      const std::vector<TextPiece> pieces{
-          {"<|im_start|>user\n", true}, {task.prompt, false}, {"<|im_end|>\n<|im_start|>assistant\n", true}};
+      const std::vector<TextPiece> pieces{{"<|im_start|>user\n", true},
+                                          {task.prompt, false},
+                                          {"<|im_end|>\n<|im_start|>assistant\n", true},
+                                          {task.begun, false}};
       TurnRequest turn;
       turn.turn = turn.timeline = ++turns_;
       turn.tokens = tokenizer_.EncodeAll(pieces);
