@@ -24,6 +24,14 @@ KvCache::Place KvCache::Append(int64_t rows, std::vector<StateWrite>* state_writ
   return {position, slot};
 }
 
+int64_t KvCache::retractable_rows() const {
+  const int64_t next = ring_.next();
+  if (history_ != nullptr || ring_.FirstLive(next + 1) < ring_.resident()) return 0;
+  const int64_t rows = ring_.max_chunk() - 1;
+  const int64_t in_tail = StateShape::kChunk - next % StateShape::kChunk - 2;
+  return std::max<int64_t>(state_.used() ? std::min(rows, in_tail) : rows, 0);
+}
+
 void KvCache::RollBack(int64_t to) {
   CHECK_EQ(Floor(to), to);
   ring_.RollBack(to);

@@ -37,6 +37,9 @@ class KvCache {
   int64_t Floor(int64_t to) const { return state_.Floor(to, ring_.next()); }
   /// True if the cache can be rolled back to `to` tokens without recomputation.
   bool CanRollBack(int64_t to) const { return ring_.CanRollBack(to) && Floor(to) == to; }
+  /// Maximum number of rows after the next one that Append may claim in the same call and RollBack can drop again: they
+  /// overwrite no row that the tokens before them see, and store no boundary. 0 for a branch.
+  int64_t retractable_rows() const;
   /// Forgets every token, boundary and message start after the first `to` tokens. REQUIRES: CanRollBack(to).
   void RollBack(int64_t to);
   /// Records that the slab has a copy of the first `tokens` tokens of `from`'s, from the start to the end of

@@ -7,30 +7,36 @@
 
 namespace ringside {
 
+/// Where draft tokens come from (engine/speculation/).
+enum class Speculation { kOff, kNgram };
+
 struct EngineOptions {
   static constexpr int64_t kTypicalTokens = 1024;  // typical length of a cache: determines the default number of slots
 
   int64_t slots = 8;     // maximum number of caches; 0 = as the memory allows with 1,024 tokens each
   int64_t kv_bytes = 0;  // memory of all caches; 0 = the free memory, or whole windows in every slot if that is less or
                          // unknown
-  int64_t memory_len = 2048;      // maximum window of a timeline in tokens, without the pinned ones
-  bool fits_window = false;       // shrink memory_len if no whole window fits (FitWindow)
-  int64_t pinned_max = 256;       // maximum number of pinned tokens of a timeline
-  int64_t session_len = 1 << 20;  // maximum length of a timeline, counted exactly
-  int64_t prefill_chunk = 256;    // maximum rows of a sequence in a step; fewer if the ring is full
-  int64_t step_tokens = 256;      // maximum prefill rows of a step
-  double max_step_ms = 100;       // target duration of a step that also decodes; bounds its prefill rows
-  int64_t row_tile = 1;           // M tile of the device's matmuls (StepLimits::tile)
-  int64_t rebuild_windows = 0;    // windows replayed to rebuild a lost cache; 0 = until it is exact
-  int64_t state_slots = 4;        // boundaries of recurrent state in a slab (StateSlots), at least 2
-  int64_t queue_limit = 256;      // queued turns of a single tenant (QueueShares)
-  double max_wait_s = 0;          // maximum predicted wait of an admitted turn (WaitLimit); 0 = no limit
+  int64_t memory_len = 2048;                    // maximum window of a timeline in tokens, without the pinned ones
+  bool fits_window = false;                     // shrink memory_len if no whole window fits (FitWindow)
+  int64_t pinned_max = 256;                     // maximum number of pinned tokens of a timeline
+  int64_t session_len = 1 << 20;                // maximum length of a timeline, counted exactly
+  int64_t prefill_chunk = 256;                  // maximum rows of a sequence in a step; fewer if the ring is full
+  int64_t step_tokens = 256;                    // maximum prefill rows of a step
+  double max_step_ms = 100;                     // target duration of a step that also decodes; bounds its prefill rows
+  int64_t row_tile = 1;                         // M tile of the device's matmuls (StepLimits::tile)
+  int64_t rebuild_windows = 0;                  // windows replayed to rebuild a lost cache; 0 = until it is exact
+  int64_t state_slots = 4;                      // boundaries of recurrent state in a slab (StateSlots), at least 2
+  int64_t queue_limit = 256;                    // queued turns of a single tenant (QueueShares)
+  double max_wait_s = 0;                        // maximum predicted wait of an admitted turn (WaitLimit); 0 = no limit
+  Speculation speculation = Speculation::kOff;  // ignored by a network without Network::samples_rows
   DType kv_dtype = DType::kF16;
 };
 
 struct EngineStats {
   int64_t slots = 0, slots_used = 0, turns_running = 0, turns_waiting = 0;
   uint64_t steps = 0, tokens_prefilled = 0, tokens_reused = 0, tokens_decoded = 0, tokens_evicted = 0;
+  uint64_t tokens_drafted = 0;              // draft tokens that a step has verified
+  uint64_t drafts_accepted = 0;             // part of tokens_drafted, and of tokens_decoded
   uint64_t tokens_shared = 0;               // part of tokens_reused that was copied from other conversations' slots
   uint64_t rebuilds = 0, slots_taken = 0;   // slots_taken: slots taken from idle sequences
   int64_t kv_bytes = 0;                     // memory of all caches

@@ -29,6 +29,16 @@ void RoundDown(std::span<const size_t> given, int64_t tile, std::vector<int64_t>
   }
 }
 
+// Gives rows to the drafts of decoding turns while any are left.
+void AddDrafts(std::span<const StepTurn> turns, int64_t left, std::vector<int64_t>& take) {
+  for (size_t i = 0; i < turns.size(); ++i) {
+    if (take[i] == 0) continue;
+    const int64_t rows = std::min(turns[i].drafts, left);
+    take[i] += rows;
+    left -= rows;
+  }
+}
+
 // By tenant: whether it was served clearly more than another one that has a turn in the step.
 std::vector<bool> TenantsAhead(std::span<const StepTurn> turns, std::span<const double> served) {
   double least = std::numeric_limits<double>::infinity();
@@ -52,6 +62,7 @@ std::vector<int64_t> PlanStep(std::span<const StepTurn> turns, std::vector<doubl
     if (turns[i].remaining == 1) take[i] = 1;
     if (turns[i].remaining > 1) prompts.push_back(i);
   }
+  if (prompts.empty()) AddDrafts(turns, limits.draft_rows, take);
   std::ranges::stable_sort(prompts, {}, [&](size_t i) { return turns[i].deadline_ns; });
   const std::vector<bool> is_ahead = TenantsAhead(turns, served);
   for (int64_t left = limits.prompt_rows; left > 0 && !prompts.empty();) {

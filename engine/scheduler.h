@@ -18,23 +18,25 @@ struct StepTurn {
   int64_t remaining = 0;    // tokens to compute before its next sample; 1 = decodes, 0 = not in this step
   int64_t deadline_ns = 0;  // orders the prompts of one tenant
   size_t tenant = 0;        // its tenant: an index of `served`
+  int64_t drafts = 0;       // draft tokens that it would verify; only if it decodes
 };
 
 struct StepLimits {
   int64_t prompt_rows = 256;  // maximum for all prompts together
   int64_t chunk = 128;        // maximum for one prompt
   int64_t tile = 1;           // M tile of the device's matmuls: a partial tile costs the same as a whole one
+  int64_t draft_rows = 0;     // maximum for the drafts of all turns together
   /// Prompts of a tenant that was served kServedMargin tokens more than another one in the step are added only up to
   /// this many prompt rows in total, so that they delay that tenant's tokens little.
   int64_t rows_for_ahead = std::numeric_limits<int64_t>::max();
 };
 
-/// Tokens to compute for each turn (0 = none). Each decoding turn gets its row. The remaining rows go to prompts, a
-/// chunk at a time: to the tenant with the fewest served tokens, those of this step included (a virtual token counter:
-/// Sheng et al. 2024, "Fairness in Serving Large Language Models"), and within a tenant to the prompt with the earliest
-/// deadline. Prompts are thus computed one after the other, so that they do not all finish late. A partial tile waits
-/// for the next step if it is less than a quarter of the prompt rows; otherwise no row is left unused while a prompt
-/// needs one.
+/// Tokens to compute for each turn (0 = none). Each decoding turn gets its row, and in a step without prompts rows for
+/// its drafts. The remaining rows go to prompts, a chunk at a time: to the tenant with the fewest served tokens, those
+/// of this step included (a virtual token counter: Sheng et al. 2024, "Fairness in Serving Large Language Models"), and
+/// within a tenant to the prompt with the earliest deadline. Prompts are thus computed one after the other, so that
+/// they do not all finish late. A partial tile waits for the next step if it is less than a quarter of the prompt rows;
+/// otherwise no row is left unused while a prompt needs one.
 std::vector<int64_t> PlanStep(std::span<const StepTurn> turns, std::vector<double> served, const StepLimits& limits);
 
 /// The order in which queued turns, oldest first, get slots: the next slot goes to the tenant with the fewest running

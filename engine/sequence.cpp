@@ -164,4 +164,9 @@ void Sequence::AdvancePosition(std::span<const TokenId> tokens) {
   CHECK_EQ(static_cast<int64_t>(tokens_.size()), cache_->ring().next());
 }
 
+void Sequence::DropDrafts(int64_t tokens) {
+  cache_->RollBack(tokens);
+  tokens_.resize(static_cast<size_t>(tokens));
+}
+
 }  // namespace ringside

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cache/kv_cache.h"
+#include "engine/speculation/draft_control.h"
 #include "engine/text/tokenizer.h"
 #include "engine/token_sink.h"
 
@@ -89,6 +90,9 @@ class Sequence {
   std::span<const TokenId> NextChunk(std::span<const TokenId> timeline, int64_t limit);
   /// Records that the model has appended these tokens, as returned by NextChunk, to the cache.
   void AdvancePosition(std::span<const TokenId> tokens);
+  /// Drops the tokens after the first `tokens`, which were drafts. REQUIRES: the cache can be rolled back to there.
+  void DropDrafts(int64_t tokens);
+  DraftControl& draft_control() { return draft_control_; }
 
  private:
   int64_t CommonWith(const TimelineView& timeline) const;
@@ -104,6 +108,7 @@ class Sequence {
   bool known_ = false;                   // computed before, in this process or an earlier one
   std::optional<CacheSource> restored_;  // since the last Sync
   bool adopted_ = false;                 // since the last Sync
+  DraftControl draft_control_;           // of the conversation: kept without a cache
 };
 
 }  // namespace ringside

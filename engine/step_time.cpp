@@ -14,6 +14,16 @@ size_t Class(int64_t decoding) {
   return std::min<size_t>(std::bit_width(static_cast<uint64_t>(std::max<int64_t>(decoding, 0))), 15);
 }
 
+// Value of the nearest measured class; 0 = nothing is measured.
+template <size_t N>
+double Nearest(const std::array<double, N>& values, size_t wanted) {
+  for (size_t apart = 0; apart < N; ++apart) {
+    if (wanted >= apart && values[wanted - apart] > 0) return values[wanted - apart];
+    if (wanted + apart < N && values[wanted + apart] > 0) return values[wanted + apart];
+  }
+  return 0;
+}
+
 void Learn(double& known, double now) { known = known == 0 ? now : known + kLearningRate * (now - known); }
 
 }  // namespace
@@ -29,14 +39,19 @@ void StepTime::Note(int64_t decoding, double prompt_work, int64_t took_ns, int64
   Learn(ns_per_logits_, std::max(of_prompts - prompt_work * ns_per_row_, 0.0) / static_cast<double>(scored));
 }
 
-double StepTime::DecodeNs(int64_t decoding) const {
-  if (decoding == 0) return 0;
-  const size_t wanted = Class(decoding);
-  for (size_t apart = 0; apart < decode_ns_.size(); ++apart) {  // use the nearest measured class
-    if (wanted >= apart && decode_ns_[wanted - apart] > 0) return decode_ns_[wanted - apart];
-    if (wanted + apart < decode_ns_.size() && decode_ns_[wanted + apart] > 0) return decode_ns_[wanted + apart];
-  }
-  return 0;
+double StepTime::DecodeNs(int64_t decoding) const { return decoding == 0 ? 0 : Nearest(decode_ns_, Class(decoding)); }
+
+void StepTime::NoteDrafts(int64_t decoding, int64_t drafts, int64_t took_ns) {
+  // A pause of the machine must not look like the price of drafts: a row costs a step at most.
+  constexpr double kLeastNs = 1e-3;
+  const double step = DecodeNs(decoding), rows = static_cast<double>(drafts);
+  Learn(draft_row_ns_[Class(drafts)], std::max(std::min((static_cast<double>(took_ns) - step) / rows, step), kLeastNs));
+}
+
+double StepTime::DraftNs(int64_t decoding, int64_t drafts) const {
+  constexpr double kGuess = 0.25;  // of a step
+  const double row_ns = Nearest(draft_row_ns_, Class(drafts));
+  return static_cast<double>(drafts) * (row_ns > 0 ? row_ns : kGuess * DecodeNs(decoding));
 }
 
 double StepTime::PromptWork(int64_t decoding, double limit_ns, double unmeasured) const {

@@ -28,6 +28,13 @@ struct CacheReport {
   int64_t position = 0;   // length of the timeline at the end of the turn
 };
 
+/// Speculative decoding of a turn.
+struct DraftReport {
+  int64_t steps = 0;     // steps that verified a draft
+  int64_t drafted = 0;   // tokens of all drafts
+  int64_t accepted = 0;  // part of the answer that came from drafts
+};
+
 /// Stored by number: append only.
 enum class FinishReason {
   kStop,
@@ -70,6 +77,7 @@ struct TurnEnd {
   std::vector<TokenId> output;            // every sampled id, the stop token included: append these to the timeline
   std::optional<OutputToken> stop_token;  // the last of `output`, if it ended the answer by itself
   CacheReport report;
+  DraftReport drafts;
   TurnTimes times;
   /// Rows that the network computed for the turn: the prompt's, and those of every beam in every step. Rows recomputed
   /// after a preemption are not counted. nullopt = not counted.

@@ -459,13 +459,16 @@ JournalRecord Encode(const EndRecord& record) {
   out.Double(record.completed_at);
   for (const double ms : {record.times.slot_ms, record.times.others_ms}) out.Double(ms);
   out.Double(record.ended_s);
-  const bool replayed = record.report.tokens_replayed > 0;
+  const bool drafted = record.drafts.steps > 0, replayed = drafted || record.report.tokens_replayed > 0;
   if (record.reasoning_tokens > 0 || record.cut_in_reasoning || replayed) {
     out.Signed(record.reasoning_tokens);
     out.Bool(record.cut_in_reasoning);
     out.Double(record.times.reasoning_ms);
   }
   if (replayed) out.Signed(record.report.tokens_replayed);
+  if (drafted) {
+    for (const int64_t count : {record.drafts.steps, record.drafts.drafted, record.drafts.accepted}) out.Signed(count);
+  }
   return Make(RecordType::kEnd, out);
 }
 Result<EndRecord> DecodeEnd(std::string_view bytes) {
@@ -488,6 +491,9 @@ Result<EndRecord> DecodeEnd(std::string_view bytes) {
     record.times.reasoning_ms = in.Double();
   }
   if (!in.rest().empty()) record.report.tokens_replayed = in.Signed();
+  if (!in.rest().empty()) {
+    for (int64_t* count : {&record.drafts.steps, &record.drafts.drafted, &record.drafts.accepted}) *count = in.Signed();
+  }
   return Checked(in, std::move(record), "end");
 }
 

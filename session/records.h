@@ -88,6 +88,7 @@ struct EndRecord {
   Status error;
   std::vector<TokenId> tail;  // sampled ids that are in no kTokens record
   CacheReport report;
+  DraftReport drafts;
   TurnTimes times;
   double completed_at = 0;
   double ended_s = 0;  // by uptime

@@ -169,6 +169,7 @@ Status SessionLoader::ApplyEnd(std::string_view payload) {
   end.output = turns_.running()->events.output();
   end.output.insert(end.output.end(), record.tail.begin(), record.tail.end());
   end.report = record.report;
+  end.drafts = record.drafts;
   end.times = record.times;
   if (record.reasoning_tokens < 0 || record.reasoning_tokens > std::ssize(end.output)) {
     return Corruption("session: more reasoning tokens than tokens");

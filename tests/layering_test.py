@@ -57,10 +57,13 @@ MAY_INCLUDE = {
     "engine/import": "base kernels engine/files engine/families",
     "engine/model": "base kernels cache engine/files engine/text engine/families engine/families/huggingface"
                     " engine/import",
-    "engine": "base kernels cache cache/store engine/files engine/text engine/grammar engine/families engine/model",
-    "engine/turns": "base kernels cache engine/text engine/grammar engine/model engine",
+    "engine/speculation": "base engine/text",
+    "engine": "base kernels cache cache/store engine/files engine/text engine/grammar engine/families engine/model"
+              " engine/speculation",
+    "engine/turns": "base kernels cache engine/text engine/grammar engine/model engine/speculation engine",
     "engine/overload": "base engine",
-    "engine/loop": "base kernels cache cache/store engine/text engine/model engine engine/turns engine/overload",
+    "engine/loop": "base kernels cache cache/store engine/text engine/model engine/speculation engine engine/turns"
+                   " engine/overload",
     "engine/fleet": "base engine",
     "engine/convert": "base kernels engine/files engine/text engine/families engine/families/gguf"
                       " engine/families/huggingface engine/import engine/model engine",

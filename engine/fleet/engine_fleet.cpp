@@ -21,6 +21,8 @@ void AddStats(EngineStats& sum, const EngineStats& one) {
   sum.tokens_reused += one.tokens_reused;
   sum.tokens_decoded += one.tokens_decoded;
   sum.tokens_evicted += one.tokens_evicted;
+  sum.tokens_drafted += one.tokens_drafted;
+  sum.drafts_accepted += one.drafts_accepted;
   sum.tokens_shared += one.tokens_shared;
   sum.rebuilds += one.rebuilds;
   sum.slots_taken += one.slots_taken;

@@ -119,12 +119,18 @@ std::vector<RunningTurn*> SlotTable::OverwrittenBranches() const {
   return overwritten;
 }
 
-int64_t SlotTable::BytesOf(const RunningTurn& turn) const {
+int64_t SlotTable::BytesOf(const RunningTurn& turn, int64_t more) const {
   const KvCache* cache = turn.sequence() == nullptr ? nullptr : turn.sequence()->cache();
   if (cache != nullptr && cache->history() != nullptr) {
-    return BranchBytes(pool_, turn.most_tokens() + 1 - cache->branch());
+    return BranchBytes(pool_, turn.most_tokens() + more - cache->branch());
   }
-  return pool_.BytesFor(turn.request().window, turn.most_tokens() + 1);
+  return pool_.BytesFor(turn.request().window, turn.most_tokens() + more);
+}
+
+bool SlotTable::ReserveDrafts(const RunningTurn& turn, int64_t rows) {
+  KvCache* cache = turn.sequence()->cache();
+  const int64_t bytes = BytesOf(turn, 1 + rows), lacking = bytes - pool_.reserved_bytes(*cache);
+  return lacking <= 0 || (lacking <= pool_.free_bytes() && pool_.Grow(cache, bytes).ok());
 }
 
 bool SlotTable::HasMemory(const RunningTurn& turn) const {

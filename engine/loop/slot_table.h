@@ -84,10 +84,12 @@ class SlotTable {
   std::vector<RunningTurn*> OverwrittenBranches() const;
 
   // Memory.
-  /// Bytes that the turn's cache needs for its tokens and one more.
-  int64_t BytesOf(const RunningTurn& turn) const;
+  /// Bytes that the turn's cache needs for its tokens and `more`.
+  int64_t BytesOf(const RunningTurn& turn, int64_t more = 1) const;
   /// True if the turn's cache has them. REQUIRES: the turn is running.
   bool HasMemory(const RunningTurn& turn) const;
+  /// Reserves memory for `rows` draft rows in addition to the next row, if it is free. REQUIRES: the turn is running.
+  bool ReserveDrafts(const RunningTurn& turn, int64_t rows);
   /// True if some running turn can take part in a step.
   bool AnyHasMemory() const;
   /// Memory of caches being evicted, and their number.

@@ -8,6 +8,12 @@
 #include "kernels/slab_memory.h"
 
 namespace ringside {
+namespace {
+
+// Rows of logits that the network keeps until each is sampled.
+constexpr auto kMaxRowsWithDrafts = static_cast<int64_t>(kMaxDeferredRows);
+
+}  // namespace
 
 bool StepPipeline::LaunchedStep::Has(const RunningTurn* turn) const {
   return RowOf(turn).has_value() || std::ranges::count(prefilling, turn) > 0;
@@ -85,6 +91,8 @@ std::vector<int64_t> StepPipeline::Plan(const LaunchedStep* under_way, const std
   }
   const double long_ns = options_.max_step_ms * 1e6;
   StepLimits limits{PromptRows(decoding, long_ns), options_.prefill_chunk, options_.row_tile};
+  limits.draft_rows = std::max<int64_t>(0, std::min(options_.step_tokens, kMaxRowsWithDrafts - decoding));
+  PlanDrafts(decoding, &turns);
   if (served.size() > 1) {
     // A mixed step is not replayed as a graph, so a smaller factor would save the others little time and cost many
     // steps.
@@ -94,6 +102,27 @@ std::vector<int64_t> StepPipeline::Plan(const LaunchedStep* under_way, const std
     if (short_ns > 0) limits.rows_for_ahead = PromptRows(decodes, std::min(short_ns, long_ns));
   }
   return PlanStep(turns, std::move(served), limits);
+}
+
+void StepPipeline::PlanDrafts(int64_t decoding, std::vector<StepTurn>* turns) const {
+  if (options_.speculation == Speculation::kOff || !network_.samples_rows()) return;
+  const double step_ns = step_time_.DecodeNs(decoding);
+  if (step_ns == 0) return;
+  const auto& running = slots_.running();
+  // A branch sees rows of its history, which more rows of that turn could overwrite.
+  const auto branches = [](const auto& turn) {
+    return turn->branches() > 0 || turn->sequence()->cache()->history() != nullptr;
+  };
+  if (std::ranges::any_of(*turns, [](const StepTurn& turn) { return turn.remaining > 1; })) return;
+  if (std::ranges::any_of(running, branches)) return;
+  DraftCosts costs{.decoding = decoding};
+  for (int64_t rows = 1; rows <= DraftCosts::kMaxDrafts; ++rows) {
+    costs.extra[static_cast<size_t>(rows)] = step_time_.DraftNs(decoding, rows) / step_ns;
+  }
+  for (size_t i = 0; i < turns->size(); ++i) {
+    if ((*turns)[i].remaining != 1 || !slots_.ReserveDrafts(*running[i], DraftCosts::kMaxDrafts)) continue;
+    (*turns)[i].drafts = running[i]->PlanDrafts(costs);
+  }
 }
 
 bool StepPipeline::MayRunAhead() const {
@@ -148,6 +177,7 @@ void StepPipeline::AddRows(RunningTurn& turn, bool awaits, const TurnRows& rows,
   for (const TurnRow& row : rows.logits) {
     step->logits.push_back({&turn, row});
     step->scored_rows += row.samples() ? 0 : 1;
+    step->drafts += row.drafted > 0 ? 1 : 0;
   }
   if (!rows.samples()) step->prefilling.push_back(&turn);
   step->deferred_sampling |= awaits && turn.run_ahead() == RunningTurn::RunAhead::kDeferred;
@@ -155,13 +185,14 @@ void StepPipeline::AddRows(RunningTurn& turn, bool awaits, const TurnRows& rows,
 
 void StepPipeline::Begin(LaunchedStep& step, const Parts& parts) {
   std::vector<RowSamplingParams> choices;
-  if (!step.deferred_sampling) {
+  const bool samples_later = step.deferred_sampling || step.drafts > 0;
+  if (!samples_later) {
     for (const LogitsRow& row : step.logits) choices.push_back(row.turn->Params(row.row));
   }
   for (size_t i = 0; i < parts.parts.size(); ++i) {
     const auto [turn, awaits] = parts.turns[i];
-    const auto rows = std::ssize(parts.parts[i].tokens);
     const bool decodes = awaits || turn->remaining() == 1;
+    const int64_t rows = decodes ? 1 : std::ssize(parts.parts[i].tokens);  // SettleDrafts counts accepted drafts
     step.decoding += decodes ? 1 : 0;
     turn->NoteRows(rows);
     (decodes ? counts_.tokens_decoded : counts_.tokens_prefilled) += static_cast<uint64_t>(rows);
@@ -171,7 +202,7 @@ void StepPipeline::Begin(LaunchedStep& step, const Parts& parts) {
     step.prompt_rows += rows;
     step.prompt_work += static_cast<double>(rows) * Work(turn->sequence()->computed() + rows / 2);
   }
-  step.deferred_sampling ? network_.BeginDeferred(parts.parts) : network_.Begin(parts.parts, choices);
+  samples_later ? network_.BeginDeferred(parts.parts) : network_.Begin(parts.parts, choices);
   ++counts_.steps;
   for (size_t i = 0; i < parts.parts.size(); ++i) {
     const auto [turn, awaits] = parts.turns[i];
@@ -194,20 +225,53 @@ void StepPipeline::Choose(LaunchedStep* step) {
 
 Status StepPipeline::Finish() {
   const LaunchedStep& step = *launched_;
+  RETURN_IF_ERROR(step.drafts > 0 ? FinishDrafts(step) : FinishTokens(step));
+  CollectHiddenStates(step);
+  for (RunningTurn* turn : step.prefilling) turn->FinishIfComputed();
+  return Status::Ok();
+}
+
+int64_t StepPipeline::TimeOf(const LaunchedStep& step) {
+  const int64_t now = clock_.MonotonicNs();
+  return now - std::max(step.begun_ns, std::exchange(step_finished_ns_, now));
+}
+
+Status StepPipeline::FinishTokens(const LaunchedStep& step) {
   std::vector<SampledToken> chosen(step.logits.size());
   network_.Finish(chosen);
   RETURN_IF_ERROR(network_.memory().status());
-  const int64_t now = clock_.MonotonicNs();
-  const int64_t took = now - std::max(step.begun_ns, std::exchange(step_finished_ns_, now));
+  const int64_t took = TimeOf(step);
   step_time_.Note(step.decoding, step.prompt_work, took, step.scored_rows);
   if (step.prompt_rows > 0) storage_.NotePrefill(step.prompt_rows + step.decoding, took);
   for (size_t i = 0; i < chosen.size(); ++i) {
     const auto& [turn, row] = step.logits[i];
-    if (!turn->finished()) turn->Take(row, chosen[i], now);
+    if (!turn->finished()) turn->Take(row, chosen[i], step_finished_ns_);
   }
-  CollectHiddenStates(step);
-  for (RunningTurn* turn : step.prefilling) turn->FinishIfComputed();
   return Status::Ok();
+}
+
+Status StepPipeline::FinishDrafts(const LaunchedStep& step) {
+  for (size_t i = 0; i < step.logits.size(); ++i) {
+    const auto& [turn, row] = step.logits[i];
+    if (turn->finished() || !turn->IsReached(row)) continue;
+    const SampledToken token = network_.SampleRow(i, turn->Params(row));
+    RETURN_IF_ERROR(network_.memory().status());
+    turn->Take(row, token, clock_.MonotonicNs());
+  }
+  step_time_.NoteDrafts(step.decoding, step.drafts, TimeOf(step));
+  counts_.tokens_drafted += static_cast<uint64_t>(step.drafts);
+  for (const auto& [turn, row] : step.logits) {
+    if (row.drafted == 0) SettleDrafts(*turn);
+  }
+  return Status::Ok();
+}
+
+void StepPipeline::SettleDrafts(RunningTurn& turn) {
+  const int64_t accepted = turn.SettleDrafts();
+  turn.NoteRows(accepted);
+  served_.Add(turn.request().tenant, VirtualTokenCounter::kDecodeWeight * static_cast<double>(accepted));
+  counts_.tokens_decoded += static_cast<uint64_t>(accepted);
+  counts_.drafts_accepted += static_cast<uint64_t>(accepted);
 }
 
 void StepPipeline::Advance() {

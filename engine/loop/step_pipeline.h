@@ -78,6 +78,7 @@ class StepPipeline {
     std::vector<HiddenRows> hidden;  // in the order of the parts
     int64_t begun_ns = 0;
     int64_t decoding = 0;  // rows of decoding turns
+    int64_t drafts = 0;    // rows of draft tokens; if any, rows are sampled one after the other
     int64_t prompt_rows = 0;
     int64_t scored_rows = 0;         // prompt rows with logits
     double prompt_work = 0;          // in units of StepTime
@@ -101,6 +102,8 @@ class StepPipeline {
   /// Tokens of each running turn in the next step, assuming that `under_way` finishes first. `ready`: whether each can
   /// take part.
   std::vector<int64_t> Plan(const LaunchedStep* under_way, const std::vector<bool>& ready) const;
+  /// Sets the turns' drafts. `decoding`: decode rows of the step.
+  void PlanDrafts(int64_t decoding, std::vector<StepTurn>* turns) const;
   /// Prompt rows that a step of `limit_ns` may have in addition to `decoding` decode rows.
   int64_t PromptRows(int64_t decoding, double limit_ns) const;
   /// Cost of a row at this position, in units of a row without attention.
@@ -114,6 +117,15 @@ class StepPipeline {
   void Begin(LaunchedStep& step, const Parts& parts);
   /// Deferred sampling: sets the sampling parameters of a step that was launched without them.
   void Choose(LaunchedStep* step);
+  /// The time since its launch, or since the end of the previous step if that was later. Ends the step.
+  int64_t TimeOf(const LaunchedStep& step);
+  /// Finish of a step without drafts: distributes the sampled tokens.
+  Status FinishTokens(const LaunchedStep& step);
+  /// Finish of a step with drafts: samples the rows of each turn in order, each after the token before it, up to the
+  /// first rejected draft token.
+  Status FinishDrafts(const LaunchedStep& step);
+  /// Drops rejected drafts and accounts for the accepted ones, which cost tenants and turns like any token.
+  void SettleDrafts(RunningTurn& turn);
   void CollectHiddenStates(const LaunchedStep& step);
 
   Network& network_;

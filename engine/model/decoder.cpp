@@ -544,10 +544,10 @@ void Decoder::KeepLogits() {
   backend_.Flush();
 }
 
-void Decoder::ChooseKept(std::span<const RowSamplingParams> choices) {
+void Decoder::ChooseKept(std::span<const RowSamplingParams> choices, int64_t first) {
   Begun& begun = begun_.emplace_back();
   begun.chosen.resize(choices.size());
-  if (shard_.chooses()) backend_.SampleTokens(kept_, choices, begun.chosen);
+  if (shard_.chooses()) backend_.SampleTokens(kept_.Rows(first, std::ssize(choices)), choices, begun.chosen);
   begun.submission = backend_.Submit();
 }
 

@@ -86,7 +86,7 @@ void Model::BeginDeferred(std::span<const StepPart> parts) {
 }
 
 void Model::Choose(std::span<const RowSamplingParams> choices) {
-  state_->group.Run([&](size_t rank) { state_->decoder(rank).ChooseKept(choices); });
+  state_->group.Run([&](size_t rank) { state_->decoder(rank).ChooseKept(choices, 0); });
 }
 
 void Model::Finish(std::span<SampledToken> chosen) {
@@ -96,6 +96,20 @@ void Model::Finish(std::span<SampledToken> chosen) {
     CHECK_EQ(chosen.size(), own.size());
     std::ranges::copy(own, chosen.begin());
   });
+}
+
+bool Model::samples_rows() const {
+  return state_->slabs == nullptr && !backend().runs_ahead() && state_->spec.encoder_layers == 0;
+}
+
+SampledToken Model::SampleRow(size_t row, const RowSamplingParams& params) {
+  CHECK(samples_rows());
+  SampledToken token;
+  state_->group.Run([&](size_t rank) {
+    state_->decoder(rank).ChooseKept({&params, 1}, static_cast<int64_t>(row));
+    token = state_->decoder(rank).Finish().front();
+  });
+  return token;
 }
 
 std::span<const float> Model::hidden_states() const { return state_->decoders.front()->hidden_states(); }

@@ -86,6 +86,9 @@ class Model final : public Network {
   void BeginDeferred(std::span<const StepPart> parts) override;
   void Choose(std::span<const RowSamplingParams> choices) override;
   void Finish(std::span<SampledToken> chosen) override;
+  /// A decoder on a single CPU.
+  bool samples_rows() const override;
+  SampledToken SampleRow(size_t row, const RowSamplingParams& params) override;
   std::span<const float> hidden_states() const override;
 
  private:

@@ -35,6 +35,10 @@ class AnswerConstraint {
   /// That mask, over the model's vocabulary; empty = all allowed.
   std::span<const uint32_t> allowed() const { return allowed_; }
 
+  bool allows(TokenId id) const {
+    return allowed_.empty() || (allowed_[static_cast<size_t>(id) / 32] >> (id % 32) & 1) != 0;
+  }
+
   /// The state of the answer before a token.
   struct Before {
     bool forced = false;    // the token was not sampled

@@ -1,6 +1,10 @@
 #include "engine/turns/generation_turn.h"
 
+#include <algorithm>
 #include <utility>
+
+#include "base/check.h"
+#include "base/defect.h"
 
 namespace ringside {
 
@@ -20,7 +24,61 @@ int64_t GenerationTurn::max_reusable() const {
   return request().scored && !scores_.reported() ? scores_.max_reusable() : RunningTurn::max_reusable();
 }
 
+TurnRows GenerationTurn::NextRows(int64_t limit) {
+  if (remaining() != 1 || limit == 1) return PromptRows(limit, scores_next());
+  CHECK_LE(limit - 1, std::ssize(draft_));
+  verified_from_ = sequence()->computed();
+  verified_ = {request().tokens.back()};
+  verified_.insert(verified_.end(), draft_.begin(), draft_.begin() + limit - 1);
+  TurnRows rows;
+  rows.parts.push_back({sequence()->cache(), verified_, StepPart::Logits::kAll, request().adapter});
+  for (int64_t row = 0; row < limit; ++row) rows.logits.push_back({.drafted = row});
+  return rows;
+}
+
+int64_t GenerationTurn::MaxDrafts() const {
+  int64_t most = std::min(session_len() - std::ssize(request().tokens) - 1, sequence()->cache()->retractable_rows());
+  if (request().max_tokens > 0) most = std::min(most, request().max_tokens - generated() - 1);
+  return std::min(most, DraftCosts::kMaxDrafts);
+}
+
+int64_t GenerationTurn::PlanDrafts(const DraftCosts& costs) {
+  draft_.clear();
+  const int64_t most = MaxDrafts();
+  if (remaining() != 1 || most <= 0 || scores_next()) return 0;
+  const auto tokens = std::span(request().tokens).subspan(static_cast<size_t>(request().virtual_tokens));
+  const NgramIndex::Match match = ngrams_.Find(tokens);
+  if (match.matched == 0) return 0;
+  std::vector<TokenId> after = TokensAfter(tokens, match, most);
+  after.erase(std::ranges::find_first_of(after, request().stop_ids), after.end());
+  if (after.empty() || !constraint_->allows(after.front())) return 0;
+  after.resize(static_cast<size_t>(sequence()->draft_control().Plan(match.matched, std::ssize(after), costs)));
+  matched_ = match.matched;
+  draft_ = std::move(after);
+  return std::ssize(draft_);
+}
+
+bool GenerationTurn::IsReached(const TurnRow& row) const {
+  const std::span<const TokenId> tokens = request().tokens;
+  if (row.drafted == 0 || std::ssize(tokens) != verified_from_ + row.drafted + 1) return row.drafted == 0;
+  return tokens.back() == verified_[static_cast<size_t>(row.drafted)] || RINGSIDE_DEFECT("draft_not_compared");
+}
+
+int64_t GenerationTurn::SettleDrafts() {
+  if (verified_.empty()) return 0;
+  const int64_t drafted = std::ssize(verified_) - 1;
+  const int64_t accepted = std::max<int64_t>(std::ssize(request().tokens) - verified_from_ - 2, 0);
+  sequence()->DropDrafts(verified_from_ + 1 + accepted);
+  if (!finished()) sequence()->draft_control().Note(matched_, drafted, accepted);
+  draft_report().steps += 1;
+  draft_report().drafted += drafted;
+  draft_report().accepted += accepted;
+  verified_.clear();
+  return accepted;
+}
+
 void GenerationTurn::OnLaunched(std::span<const TokenId> tokens, bool awaits) {
+  if (!verified_.empty()) SetRemaining(std::ssize(tokens));
   awaits ? void(ahead_ = true) : AdvancePosition(tokens);
 }
 

@@ -4,8 +4,11 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "engine/sampling/sampling.h"
+#include "engine/speculation/draft_control.h"
+#include "engine/speculation/ngram_index.h"
 #include "engine/text/repetition_guard.h"
 #include "engine/turns/answer_constraint.h"
 #include "engine/turns/prompt_scores.h"
@@ -18,11 +21,14 @@ class GenerationTurn final : public RunningTurn {
   using RunningTurn::RunningTurn;
 
   int64_t max_reusable() const override;
-  TurnRows NextRows(int64_t limit) override { return PromptRows(limit, scores_next()); }
+  TurnRows NextRows(int64_t limit) override;
   void OnLaunched(std::span<const TokenId> tokens, bool awaits) override;
   RunAhead run_ahead() const override;
   RowSamplingParams Params(const TurnRow& row) override;
   void Take(const TurnRow& row, const SampledToken& token, int64_t now_ns) override;
+  int64_t PlanDrafts(const DraftCosts& costs) override;
+  bool IsReached(const TurnRow& row) const override;
+  int64_t SettleDrafts() override;
   bool scores_next() const override { return request().scored && scores_.scores_from(sequence()->computed()); }
   bool needs_results() const override { return request().scored && scores_.lacks_from(sequence()->computed()); }
 
@@ -34,6 +40,8 @@ class GenerationTurn final : public RunningTurn {
   void Append(const OutputToken& token);
   /// Ends the turn if the answer is complete, or if its grammar has failed.
   void Follow(const Result<AnswerConstraint::Verdict>& verdict);
+  /// Maximum number of draft tokens: the turn may keep them all, and the cache can drop them all.
+  int64_t MaxDrafts() const;
   /// Ends the turn if its answer repeats itself.
   void CheckRepetition(TokenId id);
 
@@ -42,6 +50,12 @@ class GenerationTurn final : public RunningTurn {
   std::optional<AnswerConstraint> constraint_;
   RepetitionGuard repetition_;
   bool ahead_ = false;  // the token being sampled has been fed
+  NgramIndex ngrams_;
+  int64_t matched_ = 0;         // NgramIndex::Match::matched of the draft
+  std::vector<TokenId> draft_;  // planned for the next step
+  // The input of the step in flight if it has drafts: the last token, at position `verified_from_`, and the draft.
+  std::vector<TokenId> verified_;
+  int64_t verified_from_ = 0;
 };
 
 }  // namespace ringside

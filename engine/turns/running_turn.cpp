@@ -166,6 +166,7 @@ void RunningTurn::End(int64_t now_ns) {
   end.reason = *finished_;
   end.error = error_;
   end.report = report_;
+  end.drafts = draft_report_;
   end.rows_computed = std::max<int64_t>(rows_computed_, 0);
   if (begun()) {
     stream_->Finish(wants_logits(), *request_.sink, &end);

@@ -13,6 +13,7 @@
 #include "engine/model/network.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
+#include "engine/speculation/draft_control.h"
 #include "engine/turn_request.h"
 #include "engine/turns/answer_stream.h"
 #include "engine/turns/turn_clock.h"
@@ -26,6 +27,7 @@ struct TurnRow {
   bool awaits = false;  // its input token is not known on the host yet
   size_t beam = 0;      // index of the beam
   int64_t scored = 0;   // position of the scored token; 0 = samples
+  int64_t drafted = 0;  // its input is the turn's draft token with this number, counted from 1; 0 = no draft
   bool samples() const { return scored == 0; }
 };
 /// The rows of a turn in a step, borrowed from the turn until the step is launched.
@@ -108,6 +110,15 @@ class RunningTurn {
   virtual RowSamplingParams Params(const TurnRow& row);
   /// Processes the result of a row. Sets finished() at the end. REQUIRES: not finished.
   virtual void Take(const TurnRow& row, const SampledToken& token, int64_t now_ns);
+  /// Drafts tokens that its next step should verify, and returns their number. NextRows then gets a limit of 1 + the
+  /// number that the step has rows for.
+  virtual int64_t PlanDrafts(const DraftCosts& /*costs*/) { return 0; }
+  /// False for the row of a rejected draft token, or one after it: it is not sampled. Asked after Take of the rows
+  /// before it.
+  virtual bool IsReached(const TurnRow& /*row*/) const { return true; }
+  /// After the last row of a step with drafts: drops those that were rejected from the cache. Returns the number of
+  /// accepted ones, which are part of the timeline now.
+  virtual int64_t SettleDrafts() { return 0; }
   /// True if the next rows of its prompt have logits.
   virtual bool scores_next() const { return false; }
   /// True if the next rows give scores or hidden states that are still missing; the turn keeps those when it loses its
@@ -149,6 +160,7 @@ class RunningTurn {
   int64_t generated() const { return std::ssize(request_.tokens) - prompt_tokens_; }
   int64_t session_len() const { return session_len_; }
   void SetRemaining(int64_t remaining) { remaining_ = remaining; }
+  DraftReport& draft_report() { return draft_report_; }
   TokenSink& sink() const { return *request_.sink; }
 
  private:
@@ -163,6 +175,7 @@ class RunningTurn {
   int64_t remaining_ = 0;
   int64_t rows_computed_ = 0;  // without uncharged rows
   CacheReport report_;
+  DraftReport draft_report_;
   int64_t evicted_before_ = 0;
   std::optional<AnswerStream> stream_;  // from Begin on
   std::optional<FinishReason> finished_;

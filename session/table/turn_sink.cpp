@@ -104,6 +104,7 @@ void TurnSink::OnEnd(const TurnEnd& end) {
   record.error = end.error;
   record.tail.assign(end.output.begin() + static_cast<ptrdiff_t>(recorded_tokens_), end.output.end());
   record.report = end.report;
+  record.drafts = end.drafts;
   record.times = end.times;
   record.completed_at = now;
   record.ended_s = journal_->UptimeSeconds();

@@ -111,6 +111,7 @@ struct Response {
   int64_t input_tokens = 0;    // the whole context of the answer
   int64_t output_tokens = 0;
   CacheReport report;
+  DraftReport drafts;
   bool retokenised = false;  // the history's ids were of another tokenizer or template and were recomputed
   ClampedLimits clamped;
   int64_t tokens_evicted_before = 0, messages_evicted_before = 0;  // reported by the previous turn

@@ -229,6 +229,7 @@ void TurnProgress::Finish(const TurnEnd& end, double completed_at) {
   response.error = end.error;
   response.output_tokens = static_cast<int64_t>(end.output.size());
   response.report = end.report;
+  response.drafts = end.drafts;
   response.times = end.times;
   response.reasoning_tokens = end.reasoning_tokens;
   response.cut_in_reasoning = end.cut_in_reasoning && response.text.empty();

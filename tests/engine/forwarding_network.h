@@ -25,6 +25,10 @@ class ForwardingNetwork : public Network {
   }
   void Choose(std::span<const RowSamplingParams> choices) override { network_.Choose(choices); }
   void Finish(std::span<SampledToken> chosen) override { network_.Finish(chosen); }
+  bool samples_rows() const override { return network_.samples_rows(); }
+  SampledToken SampleRow(size_t row, const RowSamplingParams& params) override {
+    return network_.SampleRow(row, params);
+  }
   std::span<const float> hidden_states() const override { return network_.hidden_states(); }
 
  protected:

@@ -70,6 +70,12 @@ class HashNetwork final : public Network {
     std::copy(begun_.front().begin(), begun_.front().end(), chosen.begin());
     begun_.pop_front();
   }
+  bool samples_rows() const override { return !runs_ahead_; }
+  SampledToken SampleRow(size_t row, const RowSamplingParams& params) override {
+    SampledToken token;
+    backend_.SampleTokens({DType::kF32, logits_.data() + row * kVocab, 1, kVocab, kVocab}, {&params, 1}, {&token, 1});
+    return token;
+  }
   std::span<const float> hidden_states() const override { return states_; }
 
   int64_t rows_computed() const { return rows_computed_; }
@@ -79,6 +85,9 @@ class HashNetwork final : public Network {
   int64_t most_rows_ahead() const { return most_rows_ahead_; }
   /// Enables or disables the hidden states. REQUIRES: no engine runs on it yet.
   void TellHiddenStates(bool tell) { hidden_ = tell; }
+  /// Samples only the first `answers` tokens, so that text repeats. REQUIRES: no engine runs on it yet; Expected is for
+  /// all tokens.
+  void SampleAmong(int64_t answers) { answers_ = static_cast<uint64_t>(answers); }
   /// Makes every logit and hidden state NaN, or restores them.
   void PoisonLogits(bool poison) { poison_ = poison; }
   /// Called in every later step, on the engine's thread.
@@ -261,7 +270,7 @@ class HashNetwork final : public Network {
         const uint64_t hash = hash_at(t);
         const auto out = logits.subspan(row_of_logits++ * kVocab, kVocab);
         std::fill(out.begin(), out.end(), poison_ ? std::numeric_limits<float>::quiet_NaN() : 0.0f);
-        if (!poison_) out[hash % kVocab] = 10.0f;
+        if (!poison_) out[hash % answers_] = 10.0f;
       }
     }
     rows_computed_ += rows;
@@ -270,6 +279,7 @@ class HashNetwork final : public Network {
   Backend& backend_;
   const bool runs_ahead_, branches_, recurrent_;
   bool hidden_ = true;
+  uint64_t answers_ = kVocab;
   std::deque<std::vector<SampledToken>> begun_;
   std::vector<float> logits_;  // of the step whose tokens are not sampled yet
   std::vector<float> states_;  // of the last step

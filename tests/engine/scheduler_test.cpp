@@ -19,6 +19,14 @@ TEST(Scheduler, DecodesAlwaysGetARow) {
   EXPECT_EQ(Plan({{1}, {1}, {500}, {1}}, {.prompt_rows = 64, .chunk = 128}), (Take{1, 1, 64, 1}));
 }
 
+TEST(Scheduler, DraftsGetRowsThatNoPromptNeeds) {
+  const StepTurn drafting{.remaining = 1, .drafts = 6}, idle{.drafts = 6}, prompt{.remaining = 300};
+  const StepLimits limits{.draft_rows = 8};
+  EXPECT_EQ(PlanStep(std::vector{drafting, idle, drafting, drafting}, {0}, limits), (Take{7, 0, 3, 1}));
+  EXPECT_EQ(PlanStep(std::vector{drafting, drafting}, {0}, {}), (Take{1, 1}));
+  EXPECT_EQ(PlanStep(std::vector{drafting, prompt}, {0}, limits)[0], 1);
+}
+
 TEST(Scheduler, LonePromptTakesItsWholeChunk) {
   EXPECT_EQ(Plan({{500}}, {.prompt_rows = 256, .chunk = 128}), (Take{128}));
 }

@@ -49,6 +49,29 @@ TEST(StepTime, LearnsTheCostOfPromptLogits) {
   EXPECT_NEAR(time.LogitsWork(), 3, 0.1) << "few rows say little";
 }
 
+TEST(StepTime, LearnsTheCostOfDrafts) {
+  StepTime time;
+  time.Note(1, 0, 2'000'000);
+  EXPECT_NEAR(time.DraftNs(1, 4), 2e6, 1) << "a guess";
+  for (int i = 0; i < 40; ++i) time.NoteDrafts(1, 2, 2'000'000 + 2 * 200'000);
+  EXPECT_NEAR(time.DraftNs(1, 2), 0.4e6, 1e4);
+  EXPECT_NEAR(time.DraftNs(1, 8), 1.6e6, 1e4) << "as of the nearest length";
+  for (int i = 0; i < 40; ++i) time.NoteDrafts(1, 8, 2'000'000 + 8 * 300'000);
+  EXPECT_NEAR(time.DraftNs(1, 8), 2.4e6, 1e4);
+  EXPECT_NEAR(time.DraftNs(1, 2), 0.4e6, 1e4);
+  EXPECT_NEAR(time.DecodeNs(1), 2e6, 1) << "drafts do not lengthen decode steps";
+}
+
+TEST(StepTime, APauseCostsADraftLittle) {
+  StepTime time;
+  time.Note(1, 0, 2'000'000);
+  for (int i = 0; i < 40; ++i) time.NoteDrafts(1, 4, 2'800'000);
+  time.NoteDrafts(1, 4, 500'000'000);
+  EXPECT_LE(time.DraftNs(1, 1), 0.7e6);
+  for (int i = 0; i < 40; ++i) time.NoteDrafts(1, 4, 1'000);
+  EXPECT_NEAR(time.DraftNs(1, 4), 0, 1e4) << "rows never take less than no time";
+}
+
 TEST(StepTime, TinyStepsDoNotAffectTheEstimateOfLargeOnes) {
   StepTime time;
   time.Note(0, 2, 5'000'000);

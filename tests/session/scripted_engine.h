@@ -306,6 +306,10 @@ class ScriptedEngine final : public TurnEngine {
     }
     end.report = ReportFor(request);
     end.report.position = static_cast<int64_t>(request.tokens.size() + end.output.size());
+    {
+      std::lock_guard lock(mutex_);
+      end.drafts = drafts_;
+    }
     end.times = {.queue_ms = 1, .slot_ms = .5, .prefill_ms = 2, .others_ms = .75, .decode_ms = 30};
     request.sink->OnEnd(end);
   }
@@ -319,6 +323,11 @@ class ScriptedEngine final : public TurnEngine {
   void Replay(int64_t tokens) {
     std::lock_guard lock(mutex_);
     tokens_replayed_ = tokens;
+  }
+  /// Sets the drafts reported by later turn ends.
+  void Draft(const DraftReport& drafts) {
+    std::lock_guard lock(mutex_);
+    drafts_ = drafts;
   }
   /// A complete answer.
   void Answer(size_t index, std::string_view text, FinishReason reason = FinishReason::kStop) {
@@ -372,6 +381,7 @@ class ScriptedEngine final : public TurnEngine {
   std::vector<std::pair<TimelineId, TimelineId>> forks_;
   Status refusal_, overload_;
   int64_t tokens_replayed_ = 0, tokens_evicted_ = 0, messages_evicted_ = 0;
+  DraftReport drafts_;
 };
 
 /// A table on a scripted engine.

@@ -507,6 +507,18 @@ TEST(EndRecordTest, KeepsWaitTimesAndReadsOlderRecords) {
   EXPECT_EQ(older.completed_at, 6);
 }
 
+TEST(EndRecordTest, KeepsDraftsIfThereWereAny) {
+  const EndRecord plain{.reason = FinishReason::kLength};
+  EndRecord drafted = plain;
+  drafted.drafts = {.steps = 3, .drafted = 20, .accepted = 17};
+  const EndRecord read = DecodeEnd(Encode(drafted).payload).value();
+  EXPECT_EQ(read.drafts.steps, 3);
+  EXPECT_EQ(read.drafts.drafted, 20);
+  EXPECT_EQ(read.drafts.accepted, 17);
+  EXPECT_EQ(DecodeEnd(Encode(plain).payload)->drafts.steps, 0);
+  EXPECT_LT(Encode(plain).payload.size(), Encode(drafted).payload.size());
+}
+
 TEST(EndRecordTest, KeepsReplayedTokensOfRecurrentModelsOnly) {
   CacheReport report{.tokens_reused = 4, .tokens_computed = 9};
   const std::string started = EncodeStarted(report).payload, ended = Encode(EndRecord{.report = report}).payload;

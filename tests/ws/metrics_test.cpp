@@ -240,6 +240,8 @@ TEST(MetricsTest, FollowsTheEnginesFigures) {
   engine.tokens_reused = 900;
   engine.tokens_decoded = 50;
   engine.tokens_evicted = 7;
+  engine.tokens_drafted = 40;
+  engine.drafts_accepted = 31;
   now.sessions.conversations = 4;
   metrics.SetSource([&] { return now; });
   EXPECT_EQ(Sample(metrics, "ringside_slots"), "8");
@@ -256,6 +258,8 @@ TEST(MetricsTest, FollowsTheEnginesFigures) {
   EXPECT_EQ(Sample(metrics, "ringside_prompt_tokens_cached_total"), "900");
   EXPECT_EQ(Sample(metrics, "ringside_prompt_tokens_total"), "1000");
   EXPECT_EQ(Sample(metrics, "ringside_ring_evicted_tokens_total"), "7");
+  EXPECT_EQ(Sample(metrics, "ringside_spec_decode_num_draft_tokens_total"), "40");
+  EXPECT_EQ(Sample(metrics, "ringside_spec_decode_num_accepted_tokens_total"), "31");
   engine.tokens_decoded = 60;
   EXPECT_EQ(Sample(metrics, "ringside_generation_tokens_total"), "60");
   metrics.SetSource(nullptr);

@@ -94,6 +94,13 @@ Status ApplyQuantization(ServerConfig& config, const Values& values) {
   return Status::Ok();
 }
 
+Status ApplySpeculation(ServerConfig& config, const Values& values) {
+  const std::string& value = values.back();
+  if (value != "off" && value != "ngram") return BadValue(value, "off or ngram");
+  config.speculation = value == "off" ? Speculation::kOff : Speculation::kNgram;
+  return Status::Ok();
+}
+
 Status ApplyInstructionSet(ServerConfig& config, const Values& values) {
   config.cpu.instruction_set = values.back();
   return Status::Ok();
@@ -334,6 +341,13 @@ std::vector<ConfigOption> EngineSettings() {
        "MS",
        "target time of a step that also decodes; it limits the step's prompt tokens [100; GPU: 60]",
        Integer(&C::max_step_ms, 1, 60000)},
+      {"speculate",
+       {},
+       Kind::kValue,
+       "off|ngram",
+       "on a CPU: guess tokens from earlier text of the conversation and verify several per step where that is faster; "
+       "answers stay the same [off]",
+       ApplySpeculation},
       {"rebuild-windows",
        {},
        Kind::kValue,

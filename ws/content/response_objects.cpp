@@ -158,6 +158,10 @@ void WriteReport(JsonWriter& json, const Response& response) {
   if (response.retokenised) json.Field("retokenised", true);
   if (IncompleteReason(response) == kRepetition) json.Field("incomplete_reason", kRepetition);
   if (response.clamped.any()) WriteClamped(json, response.clamped);
+  if (const DraftReport& drafts = response.drafts; drafts.steps > 0) {
+    json.Key("speculation").BeginObject().Field("drafted", drafts.drafted).Field("accepted", drafts.accepted);
+    json.Field("steps", drafts.steps).EndObject();
+  }
   json.Field("ttft_ms", response.times.queue_ms + response.times.prefill_ms);
   json.Key("waited").BeginObject().Field("slot_ms", response.times.slot_ms);
   json.Field("restore_ms", report.restore_ms).Field("others_ms", response.times.others_ms);

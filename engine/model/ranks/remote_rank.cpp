@@ -4,6 +4,7 @@
 #include <limits>
 #include <vector>
 
+#include "base/check.h"
 #include "kernels/slab_chunks.h"
 
 namespace ringside {
@@ -99,7 +100,8 @@ void RemoteRank::Run(const StepPlan& plan, const KvShape& shape, std::span<const
 void RemoteRank::CopyLogits(std::span<float> /*logits*/) { Post(EncodeCall(Kind::kCopyLogits)); }
 void RemoteRank::Choose(std::span<const RowSamplingParams> choices) { Post(EncodeChoices(Kind::kChoose, choices)); }
 void RemoteRank::KeepLogits() { Post(EncodeCall(Kind::kKeepLogits)); }
-void RemoteRank::ChooseKept(std::span<const RowSamplingParams> choices) {
+void RemoteRank::ChooseKept(std::span<const RowSamplingParams> choices, int64_t first) {
+  CHECK_EQ(first, 0);
   Post(EncodeChoices(Kind::kChooseKept, choices));
 }
 std::vector<SampledToken> RemoteRank::Finish() {

@@ -89,6 +89,24 @@ TEST(EngineOptionsOfConfig, GpuStepsHaveMoreRows) {
   EXPECT_EQ(ResolveEngineOptions(config, Spec(8192))->max_step_ms, 16);
 }
 
+TEST(EngineOptionsOfConfig, SpeculatesOnRequestOnACpuOnly) {
+  const auto speculation = [](std::vector<std::string> args) -> std::optional<Speculation> {
+    args.insert(args.begin(), {"-m", "m"});
+    const auto parsed = ParseConfig(args, {});
+    if (!parsed.ok()) {
+      EXPECT_NE(parsed.status().message().find("--speculate"), std::string::npos);
+    }
+    return parsed.ok() ? std::optional(ResolveEngineOptions(parsed->config, Spec(8192))->speculation) : std::nullopt;
+  };
+  EXPECT_EQ(speculation({}), Speculation::kOff);
+  EXPECT_EQ(speculation({"--speculate", "off"}), Speculation::kOff);
+  EXPECT_EQ(speculation({"--speculate", "ngram"}), Speculation::kNgram);
+  EXPECT_EQ(speculation({"--device", "cuda", "--speculate", "off"}), Speculation::kOff);
+  EXPECT_EQ(speculation({"--device", "cuda", "--speculate", "ngram"}), std::nullopt);
+  EXPECT_EQ(speculation({"--tensor-parallel-size", "2", "--speculate", "ngram"}), std::nullopt);
+  EXPECT_EQ(speculation({"--speculate", "eagle"}), std::nullopt);
+}
+
 TEST(EngineOptionsOfConfig, RepetitionGuardIsOnByDefault) {
   EXPECT_FALSE(ParseConfig({"-m", "m"}, {})->config.no_repetition_guard);
   EXPECT_TRUE(ParseConfig({"-m", "m", "--no-repetition-guard"}, {})->config.no_repetition_guard);

@@ -387,6 +387,17 @@ TEST_F(ResponsesTest, TheSeedIsRandomUnlessGiven) {
   EXPECT_NE(engine.requests()[0].sampling.seed, engine.requests()[1].sampling.seed);
 }
 
+TEST_F(ResponsesTest, ReportsDraftsIfThereAreAny) {
+  const auto report = [&] {
+    client.Send(Create());
+    engine.AnswerLast("Yo");
+    return client.Frames().back()["response"]["ringside"];
+  };
+  EXPECT_FALSE(report().contains("speculation"));
+  engine.Draft({.steps = 2, .drafted = 9, .accepted = 7});
+  EXPECT_EQ(report()["speculation"], Json({{"drafted", 9}, {"accepted", 7}, {"steps", 2}}));
+}
+
 TEST_F(ResponsesTest, ReportsReplayedTokensIfThereAreAny) {
   const auto report = [&] {
     client.Send(Create());

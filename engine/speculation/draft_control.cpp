@@ -1,0 +1,49 @@
+#include "engine/speculation/draft_control.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace ringside {
+namespace {
+
+constexpr double kMinGain = 1.05;  // covers the error of the estimates
+constexpr double kMemory = 0.9;    // weight of the earlier drafts at each new one
+constexpr int64_t kProbeTokens = 1;
+constexpr int64_t kMinPause = 16, kMaxPause = 1024;  // matches between probes
+
+}  // namespace
+
+size_t DraftControl::ClassOf(int64_t matched) {
+  constexpr int64_t kFirst[] = {3, 6, 12};
+  return static_cast<size_t>(std::ranges::upper_bound(kFirst, matched) - std::begin(kFirst));
+}
+
+int64_t DraftControl::Plan(int64_t matched, int64_t most, const DraftCosts& costs) {
+  most = std::min(most, DraftCosts::kMaxDrafts);
+  if (matched == 0 || most <= 0) return 0;
+  const double probability = acceptance_[ClassOf(matched)].probability();
+  const auto decoding = static_cast<double>(costs.decoding);
+  double accepted = 0, reached = 1, best_gain = 1;
+  int64_t best = 0;
+  for (int64_t drafts = 1; drafts <= most; ++drafts) {
+    reached *= probability;
+    accepted += reached;  // the expectation: a token counts only if all before it are accepted
+    const double gain = (1 + accepted / decoding) / (1 + costs.extra[static_cast<size_t>(drafts)]);
+    if (gain > best_gain) best = drafts, best_gain = gain;
+  }
+  if (best_gain >= kMinGain) {
+    skipped_ = 0, pause_ = kMinPause;
+    return best;
+  }
+  if (++skipped_ < pause_) return 0;
+  skipped_ = 0, pause_ = std::min(2 * pause_, kMaxPause);
+  return kProbeTokens;
+}
+
+void DraftControl::Note(int64_t matched, int64_t drafted, int64_t accepted) {
+  Acceptance& known = acceptance_[ClassOf(matched)];
+  known.accepted = known.accepted * kMemory + static_cast<double>(accepted);
+  known.rejected = known.rejected * kMemory + (accepted < drafted ? 1 : 0);
+}
+
+}  // namespace ringside

@@ -1,0 +1,82 @@
+#include "engine/speculation/draft_control.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace ringside {
+namespace {
+
+// A draft row costs this share of a step.
+DraftCosts Costs(double row, int64_t decoding = 1) {
+  DraftCosts costs{.decoding = decoding};
+  for (size_t rows = 1; rows < costs.extra.size(); ++rows) costs.extra[rows] = static_cast<double>(rows) * row;
+  return costs;
+}
+
+// Draft tokens over `steps` steps in which the first `right` tokens of each draft are accepted.
+int64_t Drafted(DraftControl& control, int64_t steps, int64_t right, const DraftCosts& costs, int64_t matched = 4) {
+  int64_t total = 0;
+  for (int64_t step = 0; step < steps; ++step) {
+    const int64_t drafts = control.Plan(matched, 16, costs);
+    total += drafts;
+    if (drafts > 0) control.Note(matched, drafts, std::min(right, drafts));
+  }
+  return total;
+}
+
+TEST(DraftControl, DraftsNothingWithoutAMatchOrRoom) {
+  DraftControl control;
+  EXPECT_EQ(control.Plan(0, 16, Costs(0.1)), 0);
+  EXPECT_EQ(control.Plan(20, 0, Costs(0.1)), 0);
+  EXPECT_EQ(control.Plan(20, 2, Costs(0.01)), 2);
+}
+
+TEST(DraftControl, StartsShortAndGrowsWithAcceptance) {
+  DraftControl control;
+  EXPECT_LE(control.Plan(4, 16, Costs(0.2)), 3);
+  Drafted(control, 30, 16, Costs(0.2));
+  EXPECT_GE(control.Plan(4, 16, Costs(0.2)), 12);
+}
+
+TEST(DraftControl, ExpensiveRowsShortenDrafts) {
+  DraftControl control;
+  Drafted(control, 50, 3, Costs(0.1));
+  const int64_t cheap = control.Plan(4, 16, Costs(0.02)), dear = control.Plan(4, 16, Costs(0.3));
+  EXPECT_GT(cheap, dear);
+  EXPECT_GT(dear, 0);
+}
+
+TEST(DraftControl, StopsWhereNothingIsAcceptedAndProbesMoreAndMoreRarely) {
+  DraftControl control;
+  const int64_t first = Drafted(control, 100, 0, Costs(0.2));
+  EXPECT_LE(first, 12);
+  const int64_t later = Drafted(control, 10'000, 0, Costs(0.2));
+  EXPECT_GT(later, 0);
+  EXPECT_LE(later, 40);
+}
+
+TEST(DraftControl, ResumesAfterAProbeWasAccepted) {
+  DraftControl control;
+  Drafted(control, 300, 0, Costs(0.2));
+  EXPECT_GT(Drafted(control, 2000, 16, Costs(0.2)), 10'000);
+}
+
+TEST(DraftControl, ABatchThatFillsTheDeviceGetsProbesOnly) {
+  DraftControl control;
+  Drafted(control, 50, 3, Costs(0.1));
+  // 16 turns decode, and a row costs as much as each of theirs.
+  EXPECT_LE(Drafted(control, 1000, 3, Costs(1.0 / 16, 16)), 300);
+  // One turn decodes, and a row costs as much as a step.
+  EXPECT_LE(Drafted(control, 1000, 1, Costs(1.0)), 300);
+}
+
+TEST(DraftControl, LongMatchesAreMeasuredApart) {
+  DraftControl control;
+  Drafted(control, 100, 0, Costs(0.2), 3);
+  EXPECT_EQ(control.Plan(3, 16, Costs(0.2)), 0);
+  EXPECT_GT(control.Plan(20, 16, Costs(0.2)), 0);
+}
+
+}  // namespace
+}  // namespace ringside
