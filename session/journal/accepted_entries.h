@@ -1,4 +1,5 @@
-// Entries that the journal has accepted and not reported yet: their number and bytes, and which sessions they are of.
+// Entries that the journal has accepted and not reported yet: their number and bytes, which its limits bound, and which
+// sessions they are of.
 // THREAD: any.
 #pragma once
 
@@ -22,10 +23,14 @@ class AcceptedEntries {
     ++of_session_[session];
     return before;
   }
-  /// REQUIRES: it was added.
-  void Remove(const std::string& session, size_t bytes) {
+  /// It does not count for the limits any more: it is about to be reported. REQUIRES: it was added.
+  void Subtract(size_t bytes) {
     std::lock_guard lock(mutex_);
     --sums_.entries, sums_.bytes -= bytes;
+  }
+  /// It was reported, or not accepted after all. REQUIRES: as above.
+  void Remove(const std::string& session) {
+    std::lock_guard lock(mutex_);
     const auto at = of_session_.find(session);
     if (--at->second == 0) of_session_.erase(at);
   }

@@ -163,7 +163,8 @@ Status Journal::Impl::Append(JournalEntry entry, JournalDone done) {
     if (queue_.PushUrgent({.entry = std::move(entry), .done = std::move(done), .bytes = bytes})) return Status::Ok();
     return Unavailable("journal: closed");
   }
-  accepted_.Remove(entry.session, bytes);
+  accepted_.Subtract(bytes);
+  accepted_.Remove(entry.session);
   return refused(Overloaded("journal: too many writes are pending"));
 }
 
@@ -180,7 +181,7 @@ void Journal::Impl::NoteUptime() {
   if (!healthy_ || UptimeMs() - noted_ms < kNoteIdleMs) return;
   noted_uptime_ms_ = UptimeMs();  // requested: not again before the next interval
   accepted_.Add("", 0);
-  if (!queue_.PushUrgent({.kind = Operation::Kind::kNote})) accepted_.Remove("", 0);
+  queue_.PushUrgent({.kind = Operation::Kind::kNote});
 }
 
 RowChange Journal::Impl::UptimeRow() {
@@ -290,6 +291,7 @@ void Journal::Impl::Commit(std::vector<Operation> operations) {
   for (Operation& operation : operations) {
     if (operation.kind == Operation::Kind::kErase && operation.status.ok()) reader_->Forget(operation.entry.session);
     if (operation.kind != Operation::Kind::kFlush) {
+      accepted_.Subtract(operation.bytes);
       std::lock_guard lock(mutex_);
       if (operation.status.ok()) {
         ++stats_.entries;
@@ -300,7 +302,7 @@ void Journal::Impl::Commit(std::vector<Operation> operations) {
       }
     }
     if (operation.done) operation.done(operation.status, operation.last);
-    if (operation.kind != Operation::Kind::kFlush) accepted_.Remove(operation.entry.session, operation.bytes);
+    if (operation.kind != Operation::Kind::kFlush) accepted_.Remove(operation.entry.session);
   }
 }
 
