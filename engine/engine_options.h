@@ -16,19 +16,20 @@ struct EngineOptions {
   int64_t slots = 8;     // maximum number of caches; 0 = as the memory allows with 1,024 tokens each
   int64_t kv_bytes = 0;  // memory of all caches; 0 = the free memory, or whole windows in every slot if that is less or
                          // unknown
-  int64_t memory_len = 2048;                    // maximum window of a timeline in tokens, without the pinned ones
-  bool fits_window = false;                     // shrink memory_len if no whole window fits (FitWindow)
-  int64_t pinned_max = 256;                     // maximum number of pinned tokens of a timeline
-  int64_t session_len = 1 << 20;                // maximum length of a timeline, counted exactly
-  int64_t prefill_chunk = 256;                  // maximum rows of a sequence in a step; fewer if the ring is full
-  int64_t step_tokens = 256;                    // maximum prefill rows of a step
-  double max_step_ms = 100;                     // target duration of a step that also decodes; bounds its prefill rows
-  int64_t row_tile = 1;                         // M tile of the device's matmuls (StepLimits::tile)
-  int64_t rebuild_windows = 0;                  // windows replayed to rebuild a lost cache; 0 = until it is exact
-  int64_t state_slots = 4;                      // boundaries of recurrent state in a slab (StateSlots), at least 2
-  int64_t queue_limit = 256;                    // queued turns of a single tenant (QueueShares)
-  double max_wait_s = 0;                        // maximum predicted wait of an admitted turn (WaitLimit); 0 = no limit
-  Speculation speculation = Speculation::kOff;  // ignored by a network without Network::samples_rows
+  int64_t memory_len = 2048;      // maximum window of a timeline in tokens, without the pinned ones
+  bool fits_window = false;       // shrink memory_len if no whole window fits (FitWindow)
+  int64_t pinned_max = 256;       // maximum number of pinned tokens of a timeline
+  int64_t session_len = 1 << 20;  // maximum length of a timeline, counted exactly
+  int64_t prefill_chunk = 256;    // maximum rows of a sequence in a step; fewer if the ring is full
+  int64_t step_tokens = 256;      // maximum prefill rows of a step
+  double max_step_ms = 100;       // target duration of a step that also decodes; bounds its prefill rows
+  int64_t row_tile = 1;           // M tile of the device's matmuls (StepLimits::tile)
+  int64_t rebuild_windows = 0;    // windows replayed to rebuild a lost cache; 0 = until it is exact
+  int64_t state_slots = 4;        // boundaries of recurrent state in a slab (StateSlots), at least 2
+  int64_t queue_limit = 256;      // queued turns of a single tenant (QueueShares)
+  double max_wait_s = 0;          // maximum predicted wait of an admitted turn (WaitLimit); 0 = no limit
+  /// Ignored by a network without Network::samples_rows.
+  Speculation speculation = Speculation::kOff;
   DType kv_dtype = DType::kF16;
 };
 

@@ -217,8 +217,8 @@ def bursts(options, folder, model):
                  "--max-wait-s", f"{limit_s:.3f}"]
         with ServerProcess(model, *flags, folder=folder, binary=options.binary) as server:
             server.wait_until_ready()
-            for count in range(1, 13):  # from here on the engine knows its rate
-                asyncio.run(burst(server.port, prompts(count, 300)[:1]))
+            for text in prompts(12, 300):  # from here on the engine knows its rate
+                asyncio.run(burst(server.port, [text]))
             asked = asyncio.run(burst(server.port, texts, tries=1000))
             server.kill()
         row = {"turns": options.burst, "limit_s": limit_s, "refused": sum(len(one.refusals) for one in asked)}

@@ -80,12 +80,6 @@ class EngineMemoryTest : public ::testing::TestWithParam<std::tuple<Copies, bool
   bool HasTiers() const { return std::get<2>(GetParam()); }
   void TearDown() override { engine_.reset(); }  // before the backend
 
-  static std::vector<TokenId> Tokens(size_t n, uint32_t seed) {
-    std::mt19937 random(seed);
-    std::vector<TokenId> tokens(n);
-    for (TokenId& id : tokens) id = static_cast<TokenId>(random() % HashNetwork::kVocab);
-    return tokens;
-  }
   SubmittedTurn Submit(TimelineId timeline, std::vector<TokenId> tokens, int64_t max_tokens) {
     SubmittedTurn turn = GreedyTurn(next_turn_++, timeline, std::move(tokens), {}, kWindow, max_tokens);
     turn.request.owner = "conv_" + std::to_string(timeline);

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <future>
-#include <random>
 
 #include "tests/engine/engine_harness.h"
 #include "tests/engine/hash_network.h"
@@ -33,10 +32,8 @@ class EngineSchedulingTest : public ::testing::TestWithParam<bool> {
 
   SubmittedTurn Submit(const std::string& tenant, size_t prompt, int64_t max_tokens) {
     ++turns_;
-    std::mt19937 random(static_cast<uint32_t>(turns_));
-    std::vector<TokenId> tokens(prompt);
-    for (TokenId& id : tokens) id = static_cast<TokenId>(random() % HashNetwork::kVocab);
-    SubmittedTurn turn = GreedyTurn(turns_, turns_, tokens, {}, kLongWindow, max_tokens);
+    SubmittedTurn turn =
+        GreedyTurn(turns_, turns_, Tokens(prompt, static_cast<uint32_t>(turns_)), {}, kLongWindow, max_tokens);
     turn.request.tenant = tenant;
     EXPECT_TRUE(engine_->Submit(turn.request).ok());
     return turn;

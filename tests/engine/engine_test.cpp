@@ -43,12 +43,6 @@ class EngineTest : public ::testing::TestWithParam<bool> {
       tokens.push_back(id);
     }
   }
-  static std::vector<TokenId> Tokens(size_t n, uint32_t seed) {
-    std::mt19937 random(seed);
-    std::vector<TokenId> tokens(n);
-    for (auto& id : tokens) id = static_cast<TokenId>(random() % HashNetwork::kVocab);
-    return tokens;
-  }
 
   std::unique_ptr<Backend> backend_ = std::move(*MakeCpuBackend({.threads = 1}));
   HashNetwork network_{*backend_, GetParam()};

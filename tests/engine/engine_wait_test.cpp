@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <future>
-#include <random>
 
 #include "base/refusals/server_overload.h"
 #include "tests/engine/engine_harness.h"
@@ -33,10 +32,8 @@ class EngineWaitTest : public ::testing::Test {
   }
   SubmittedTurn Turn(const std::string& tenant, size_t prompt, int64_t max_tokens = 1) {
     ++turns_;
-    std::mt19937 random(static_cast<uint32_t>(turns_));
-    std::vector<TokenId> tokens(prompt);
-    for (TokenId& id : tokens) id = static_cast<TokenId>(random() % HashNetwork::kVocab);
-    SubmittedTurn turn = GreedyTurn(turns_, turns_, tokens, {}, kWaitWindow, max_tokens);
+    SubmittedTurn turn =
+        GreedyTurn(turns_, turns_, Tokens(prompt, static_cast<uint32_t>(turns_)), {}, kWaitWindow, max_tokens);
     turn.request.tenant = tenant;
     return turn;
   }

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <memory>
-#include <random>
 #include <utility>
 #include <vector>
 
@@ -24,12 +23,6 @@ class HashEngineTest : public ::testing::TestWithParam<bool> {
     auto started = Engine::Start(network_, tokenizer_, options);
     ASSERT_TRUE(started.ok()) << started.status().ToString();
     engine_ = std::move(*started);
-  }
-  static std::vector<TokenId> Tokens(size_t n, uint32_t seed) {
-    std::mt19937 random(seed);
-    std::vector<TokenId> tokens(n);
-    for (TokenId& id : tokens) id = static_cast<TokenId>(random() % HashNetwork::kVocab);
-    return tokens;
   }
   SubmittedTurn Submit(SubmittedTurn turn) {
     const Status accepted = engine_->Submit(turn.request);

@@ -19,6 +19,7 @@
 #include <functional>
 #include <limits>
 #include <mutex>
+#include <random>
 #include <vector>
 
 #include "cache/kv_cache.h"
@@ -288,5 +289,13 @@ class HashNetwork final : public Network {
   std::mutex mutex_;
   std::function<void()> on_step_;
 };
+
+/// Random tokens of its vocabulary.
+inline std::vector<TokenId> Tokens(size_t n, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<TokenId> tokens(n);
+  for (TokenId& id : tokens) id = static_cast<TokenId>(random() % HashNetwork::kVocab);
+  return tokens;
+}
 
 }  // namespace ringside

@@ -203,7 +203,7 @@ class SharedMemoryLog final : public JournalLog, public SharedLog {
 
   int64_t incarnation_ = 0;
   std::atomic<bool> holds_lease{true}, refuses_commits{false};
-  /// Called when other servers see a commit, before this one learns of it. To be set while nothing is written.
+  /// Called between a commit, which other servers then see, and its result. To be set while nothing is written.
   std::function<void()> before_reply;
   bool alone = false;  // the store of one server
 

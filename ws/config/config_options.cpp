@@ -94,13 +94,6 @@ Status ApplyQuantization(ServerConfig& config, const Values& values) {
   return Status::Ok();
 }
 
-Status ApplySpeculation(ServerConfig& config, const Values& values) {
-  const std::string& value = values.back();
-  if (value != "off" && value != "ngram") return BadValue(value, "off or ngram");
-  config.speculation = value == "off" ? Speculation::kOff : Speculation::kNgram;
-  return Status::Ok();
-}
-
 Status ApplyInstructionSet(ServerConfig& config, const Values& values) {
   config.cpu.instruction_set = values.back();
   return Status::Ok();
@@ -347,7 +340,7 @@ std::vector<ConfigOption> EngineSettings() {
        "off|ngram",
        "on a CPU: guess tokens from earlier text of the conversation and verify several per step where that is faster; "
        "answers stay the same [off]",
-       ApplySpeculation},
+       Choice<Speculation>(&C::speculation, {{"off", Speculation::kOff}, {"ngram", Speculation::kNgram}})},
       {"rebuild-windows",
        {},
        Kind::kValue,

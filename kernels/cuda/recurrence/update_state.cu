@@ -70,7 +70,7 @@ __device__ __forceinline__ void WeighUpdate(const RecurrencePlan& a, const State
                                             int i, float* shared) {
   const float *key = shared + i * t.key_stride, *decays = shared + t.decays;
   const float *keys = shared + (rows.offset + r) * t.key_stride, *queries = shared + t.queries + r * t.key_stride;
-  const int last = rows.count - 1 - r;  // stands for the rows after it, which may have no space
+  const int last = rows.count - 1 - r;  // read instead of the rows after it, which may be outside the tile
   float4 by_key[kWeighedRows] = {}, by_query[kWeighedRows] = {};
   for (int c = 0; c < t.parts * kPart; c += 4) {
     const float4 k = *reinterpret_cast<const float4*>(key + c);

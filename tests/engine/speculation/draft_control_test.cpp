@@ -65,9 +65,9 @@ TEST(DraftControl, ResumesAfterAProbeWasAccepted) {
 TEST(DraftControl, ABatchThatFillsTheDeviceGetsProbesOnly) {
   DraftControl control;
   Drafted(control, 50, 3, Costs(0.1));
-  // 16 turns decode, and a row costs as much as each of theirs.
+  // 16 turns decode, and a draft row costs what one of their rows costs.
   EXPECT_LE(Drafted(control, 1000, 3, Costs(1.0 / 16, 16)), 300);
-  // One turn decodes, and a row costs as much as a step.
+  // One turn decodes, and a draft row doubles the time of the step.
   EXPECT_LE(Drafted(control, 1000, 1, Costs(1.0)), 300);
 }
 

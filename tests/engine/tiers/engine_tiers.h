@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <memory>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -84,12 +83,6 @@ class EngineTiersTest : public ::testing::TestWithParam<bool> {
     EXPECT_EQ(end.report.tokens_reused, 0);
     EXPECT_EQ(end.report.tokens_computed, n);
     EXPECT_EQ(end.report.restore_ms, 0);
-  }
-  static std::vector<TokenId> Tokens(size_t n, uint32_t seed) {
-    std::mt19937 random(seed);
-    std::vector<TokenId> tokens(n);
-    for (auto& id : tokens) id = static_cast<TokenId>(random() % HashNetwork::kVocab);
-    return tokens;
   }
   /// Waits until everything requested so far has happened and its statistics are published: when the engine reads the
   /// second of two messages, the step that began with the first is over.

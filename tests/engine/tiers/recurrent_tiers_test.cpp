@@ -32,12 +32,6 @@ class RecurrentTiers : public ::testing::TestWithParam<bool> {
                                            TieredStoreOptions{.host_idle_ms = 0, .sweep_ms = 0});
     Start(options, *tiers_);
   }
-  static std::vector<TokenId> Tokens(size_t n, uint32_t seed) {
-    std::mt19937 random(seed);
-    std::vector<TokenId> tokens(n);
-    for (TokenId& id : tokens) id = static_cast<TokenId>(random() % HashNetwork::kVocab);
-    return tokens;
-  }
   /// Runs a turn, checks every token against the plain computation, and appends them.
   TurnEnd Run(TimelineId timeline, std::vector<TokenId>& tokens, int64_t max_tokens,
               const std::vector<int64_t>& starts = {}, RingWindow window = kWindow) {

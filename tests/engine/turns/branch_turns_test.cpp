@@ -41,12 +41,6 @@ class BranchTurnsTest : public ::testing::TestWithParam<std::string> {
   }
   void TearDown() override { engine_.reset(); }
 
-  static std::vector<TokenId> Tokens(size_t n, uint32_t seed) {
-    std::mt19937 random(seed);
-    std::vector<TokenId> tokens(n);
-    for (TokenId& id : tokens) id = static_cast<TokenId>(random() % HashNetwork::kVocab);
-    return tokens;
-  }
   static std::vector<TokenId> Joined(std::vector<TokenId> a, const std::vector<TokenId>& b) {
     a.insert(a.end(), b.begin(), b.end());
     return a;

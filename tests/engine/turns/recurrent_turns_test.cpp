@@ -25,12 +25,6 @@ class RecurrentTurns : public ::testing::TestWithParam<bool> {
     ASSERT_TRUE(started.ok()) << started.status().ToString();
     engine_ = std::move(*started);
   }
-  static std::vector<TokenId> Tokens(size_t n, uint32_t seed) {
-    std::mt19937 random(seed);
-    std::vector<TokenId> tokens(n);
-    for (TokenId& id : tokens) id = static_cast<TokenId>(random() % HashNetwork::kVocab);
-    return tokens;
-  }
   /// Runs a turn and checks every token against the plain computation.
   TurnEnd Run(TimelineId timeline, const std::vector<TokenId>& tokens, int64_t max_tokens,
               std::vector<int64_t> starts = {}, RingWindow window = kWindow) {

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <optional>
-#include <random>
 #include <thread>
 
 #include "engine/grammar/grammar_cache.h"
@@ -56,12 +55,6 @@ class SpeculationTest : public ::testing::TestWithParam<bool> {
     plain_->Start(options, Speculation::kOff);
     drafting_->Start(options, Speculation::kNgram);
   }
-  static std::vector<TokenId> Tokens(size_t n, uint32_t seed) {
-    std::mt19937 random(seed);
-    std::vector<TokenId> tokens(n);
-    for (TokenId& id : tokens) id = static_cast<TokenId>(random() % HashNetwork::kVocab);
-    return tokens;
-  }
   TurnRequest Request(TimelineId timeline, std::vector<TokenId> tokens, int64_t max_tokens) {
     return GreedyTurn(++turns_, timeline, std::move(tokens), {}, window_, max_tokens).request;
   }
@@ -90,7 +83,7 @@ class SpeculationTest : public ::testing::TestWithParam<bool> {
     drafted_ += drafts.drafted, accepted_ += drafts.accepted;
     return drafting.sink->Wait();
   }
-  /// Of all turns so far, some drafts were right and some wrong.
+  /// The turns so far had right drafts and wrong ones.
   void ExpectBothKinds() const {
     EXPECT_GT(accepted_, 0);
     EXPECT_GT(drafted_, accepted_);
@@ -287,8 +280,12 @@ TEST_P(SpeculationTest, CancelledTurnsContinue) {
   ExpectBothKinds();
 }
 
-TEST_P(SpeculationTest, BeamsAndSeveralAnswersHaveNoDrafts) {
-  if (GetParam()) GTEST_SKIP() << "recurrent networks have no branches";
+// Recurrent networks have neither.
+class BranchingTurns : public SpeculationTest {};
+
+INSTANTIATE_TEST_SUITE_P(Attention, BranchingTurns, ::testing::Values(false), [](const auto&) { return "Attention"; });
+
+TEST_P(BranchingTurns, BeamsAndSeveralAnswersHaveNoDrafts) {
   Start({.slots = 8});
   TurnRequest beams = Request(1, Tokens(30, 10), 40);
   beams.sampling.beams.width = 3;
