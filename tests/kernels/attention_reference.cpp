@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "kernels/formats/half.h"
 #include "tests/kernels/reference.h"
@@ -53,6 +55,32 @@ void PoisonElements(const AttentionCase& c, const KvShape& shape, int64_t next, 
   }
 }
 
+/// The keys' positions that row t sees, with their weights.
+std::vector<std::pair<int64_t, double>> AttentionWeights(const AttentionCase& c, int64_t head, int64_t t,
+                                                         const float* q, const std::vector<std::vector<double>>& keys) {
+  std::vector<double> own = Rotated(c, q, t), pinned = Rotated(c, q, PinnedPosition(c, t));
+  for (size_t d = 0; d < c.query_weights.size(); ++d) own[d] *= c.query_weights[d], pinned[d] *= c.query_weights[d];
+  const double scale = c.scale() * (c.query_scales.empty() ? 1 : c.query_scales[static_cast<size_t>(t)]);
+  std::vector<std::pair<int64_t, double>> weights;
+  double largest = c.sinks.empty() ? -1e300 : c.sinks[static_cast<size_t>(head)];
+  for (int64_t p = 0; p <= t; ++p) {
+    if (p >= c.pinned && p < c.FirstLive(t)) continue;
+    const int64_t distance = (p < c.pinned ? PinnedPosition(c, t) : t) - p;
+    const int64_t query = p + distance;  // its position, or in the cache
+    if (c.window > 0 && (c.chunked ? p / c.window != query / c.window : distance >= c.window)) continue;
+    const double *row = (p < c.pinned ? pinned : own).data(), *key = keys[static_cast<size_t>(p)].data();
+    double score = scale * std::inner_product(row, row + c.head_dim, key, 0.0);
+    if (c.soft_cap > 0) score = c.soft_cap * std::tanh(score / c.soft_cap);
+    if (!c.slopes.empty()) score -= c.slopes[static_cast<size_t>(head)] * static_cast<double>(distance);
+    weights.emplace_back(p, score);
+    largest = std::max(largest, score);
+  }
+  double sum = c.sinks.empty() ? 0 : std::exp(c.sinks[static_cast<size_t>(head)] - largest);
+  for (auto& [p, weight] : weights) sum += weight = std::exp(weight - largest);
+  for (auto& [p, weight] : weights) weight /= sum;
+  return weights;
+}
+
 }  // namespace
 
 void PoisonSlab(const AttentionCase& c, const KvShape& shape, int64_t next, uint8_t* slab) {
@@ -93,46 +121,27 @@ std::vector<float> AttentionCase::Qkv() const {
 
 std::vector<double> DenseAttention(const AttentionCase& c) {
   const std::vector<float> qkv = c.Qkv();
-  const auto cached = [&](double x) {
-    return c.kv_dtype == DType::kF8E4M3 ? E4M3ToFloat(FloatToE4M3(static_cast<float>(x))) : x;
+  const auto head_of_row = [&](int64_t p, int64_t head) {
+    return &qkv[static_cast<size_t>(p * c.width() + head * c.head_dim)];
   };
   std::vector<double> out(static_cast<size_t>(c.length * c.heads * c.value_dim()), 0.0);
-  for (int64_t h = 0; h < c.heads; ++h) {
-    const int64_t g = h / (c.heads / c.kv_heads);
-    std::vector<std::vector<double>> keys;
+  for (int64_t g = 0; g < c.kv_heads; ++g) {
+    std::vector<std::vector<double>> keys, values;
     for (int64_t p = 0; p < c.length; ++p) {
-      keys.push_back(Rotated(c, &qkv[static_cast<size_t>(p * c.width() + (c.heads + g) * c.head_dim)], p));
-      for (double& x : keys.back()) x = cached(x);
+      keys.push_back(Rotated(c, head_of_row(p, c.heads + g), p));
+      const float* value = head_of_row(p, c.heads + g + (c.latent_dim > 0 ? 0 : c.kv_heads));
+      values.emplace_back(value, value + c.value_dim());
+      if (c.kv_dtype != DType::kF8E4M3) continue;
+      for (double& x : keys.back()) x = E4M3ToFloat(FloatToE4M3(static_cast<float>(x)));
+      for (double& x : values.back()) x = E4M3ToFloat(FloatToE4M3(static_cast<float>(x)));
     }
-    for (int64_t t = 0; t < c.length; ++t) {
-      const float* q = &qkv[static_cast<size_t>(t * c.width() + h * c.head_dim)];
-      const std::vector<double> own = Rotated(c, q, t), pinned = Rotated(c, q, PinnedPosition(c, t));
-      std::vector<std::pair<int64_t, double>> scores;
-      for (int64_t p = 0; p <= t; ++p) {
-        if (p >= c.pinned && p < c.FirstLive(t)) continue;
-        const int64_t distance = (p < c.pinned ? PinnedPosition(c, t) : t) - p;
-        const int64_t query = p + distance;  // its position, or in the cache
-        if (c.window > 0 && (c.chunked ? p / c.window != query / c.window : distance >= c.window)) continue;
-        double score = 0;
-        for (size_t d = 0; d < static_cast<size_t>(c.head_dim); ++d) {
-          const double factor = c.query_weights.empty() ? 1 : c.query_weights[d];
-          score += (p < c.pinned ? pinned : own)[d] * factor * keys[static_cast<size_t>(p)][d];
-        }
-        score *= c.scale() * (c.query_scales.empty() ? 1 : c.query_scales[static_cast<size_t>(t)]);
-        if (c.soft_cap > 0) score = c.soft_cap * std::tanh(score / c.soft_cap);
-        if (!c.slopes.empty()) score -= c.slopes[static_cast<size_t>(h)] * static_cast<double>(distance);
-        scores.emplace_back(p, score);
-      }
-      double largest = c.sinks.empty() ? -1e300 : c.sinks[static_cast<size_t>(h)], sum = 0;
-      for (const auto& [p, score] : scores) largest = std::max(largest, score);
-      if (!c.sinks.empty()) sum = std::exp(c.sinks[static_cast<size_t>(h)] - largest);
-      for (const auto& [p, score] : scores) sum += std::exp(score - largest);
-      for (const auto& [p, score] : scores) {
-        const int64_t first = c.heads + g + (c.latent_dim > 0 ? 0 : c.kv_heads);
-        const float* value = &qkv[static_cast<size_t>(p * c.width() + first * c.head_dim)];
-        for (int64_t d = 0; d < c.value_dim(); ++d) {
-          out[static_cast<size_t>((t * c.heads + h) * c.value_dim() + d)] +=
-              std::exp(score - largest) / sum * cached(value[d]);
+    for (int64_t h = g * (c.heads / c.kv_heads); h < (g + 1) * (c.heads / c.kv_heads); ++h) {
+      for (int64_t t = 0; t < c.length; ++t) {
+        const auto weights = AttentionWeights(c, h, t, head_of_row(t, h), keys);
+        double* row = &out[static_cast<size_t>((t * c.heads + h) * c.value_dim())];
+        for (const auto& [p, weight] : weights) {
+          const double* value = values[static_cast<size_t>(p)].data();
+          for (int64_t d = 0; d < c.value_dim(); ++d) row[d] += weight * value[d];
         }
       }
     }

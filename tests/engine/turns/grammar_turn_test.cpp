@@ -9,20 +9,20 @@
 namespace ringside {
 namespace {
 
-constexpr RingWindow kWindow{4, 24, Eviction::kTurn};
+constexpr RingWindow kGrammarWindow{4, 24, Eviction::kTurn};
 constexpr TokenId kEnd = 90;  // an id that ends the answer; as text it is the letter M
 
 class GrammarTurnTest : public ::testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
     EngineOptions options{.slots = 4};
-    options.memory_len = kWindow.memory_len;
+    options.memory_len = kGrammarWindow.memory_len;
     options.pinned_max = 8;
     options.kv_dtype = DType::kF32;
     engine_ = std::move(*Engine::Start(network_, tokenizer_, options));
   }
   SubmittedTurn Turn(TurnId id, const std::string& regex, int64_t max_tokens = 50) {
-    SubmittedTurn turn = GreedyTurn(id, id, {1, 2, 3, 4, 5, static_cast<TokenId>(id)}, {}, kWindow, max_tokens);
+    SubmittedTurn turn = GreedyTurn(id, id, {1, 2, 3, 4, 5, static_cast<TokenId>(id)}, {}, kGrammarWindow, max_tokens);
     turn.request.stop_ids = {kEnd};
     if (!regex.empty()) turn.request.grammar = *grammars_.Get({.kind = AnswerFormat::Kind::kRegex, .text = regex});
     return turn;

@@ -13,7 +13,7 @@ namespace ringside {
 namespace {
 
 constexpr RingWindow kPromptWindow{4, 60, Eviction::kTurn};
-constexpr int64_t kAnswer = 6, kRoom = 64 << 20, kMinute = 60'000;
+constexpr int64_t kPromptAnswer = 6, kPromptRoom = 64 << 20, kPromptMinute = 60'000;
 
 /// On devices that compute a row with the same bits in every batch.
 class SoftPromptTurns : public testing::DeviceTest, public ::testing::WithParamInterface<const char*> {
@@ -39,7 +39,7 @@ class SoftPromptTurns : public testing::DeviceTest, public ::testing::WithParamI
                                 {.tiers = tiers,
                                  .fingerprint = model_->fingerprint(),
                                  .adapter_fingerprints = model_->adapter_fingerprints(),
-                                 .fetch_deadline_ms = kMinute});
+                                 .fetch_deadline_ms = kPromptMinute});
     ASSERT_TRUE(engine.ok()) << engine.status().ToString();
     engine_ = std::move(*engine);
   }
@@ -49,7 +49,7 @@ class SoftPromptTurns : public testing::DeviceTest, public ::testing::WithParamI
   }
   static std::vector<TokenId> Prompt(size_t count = 30) { return ScatteredIds(count, 90, 5); }
   SubmittedTurn Under(int adapter, TimelineId timeline, const std::vector<TokenId>& tokens) {
-    SubmittedTurn turn = GreedyTurn(++last_turn_, timeline, tokens, {0}, kPromptWindow, kAnswer);
+    SubmittedTurn turn = GreedyTurn(++last_turn_, timeline, tokens, {0}, kPromptWindow, kPromptAnswer);
     turn.request.adapter = adapter;
     turn.request.owner = "conv_" + std::to_string(timeline);
     turn.request.sampling.logprobs = 0;
@@ -85,11 +85,11 @@ TEST_P(SoftPromptTurns, TwoTurnsEqualOneAndTheWindowKeepsItsRows) {
     const TurnEnd end = Run(next), whole = Run(once);
     EXPECT_EQ(AnswerOf(next), AnswerOf(once));
     const auto length = std::ssize(said);
-    EXPECT_EQ(end.report.position, length + kAnswer);
+    EXPECT_EQ(end.report.position, length + kPromptAnswer);
     EXPECT_EQ(end.report.tokens_reused + end.report.tokens_computed, length);
     EXPECT_EQ(end.report.tokens_reused, turn == 0 ? 0 : length - 10);
     EXPECT_EQ(end.report.tokens_evicted, whole.report.tokens_evicted);
-    EXPECT_EQ(end.report.tokens_evicted > 0, length + kAnswer > 64) << length;
+    EXPECT_EQ(end.report.tokens_evicted > 0, length + kPromptAnswer > 64) << length;
     engine_->Close(once.request.timeline);
     said = Joined(Joined(said, end.output), ScatteredIds(9, 90, 60 + static_cast<uint32_t>(turn)));
   }
@@ -132,13 +132,13 @@ TEST_P(SoftPromptTurns, SharePrefixesOnlyUnderTheSamePrompt) {
 
 TEST_P(SoftPromptTurns, AreSavedAndRestored) {
   TierFolder folder;
-  Start(&folder.Open(kRoom, kRoom));
+  Start(&folder.Open(kPromptRoom, kPromptRoom));
   const SubmittedTurn before = Under(1, 3, Prompt());
   Run(before);
   EXPECT_TRUE(WaitFor([&](auto done) { engine_->SaveAll(done); }).ok());
   engine_.reset();
   const auto after_restart = [&](bool with_adapters, int adapter) {
-    Start(&folder.Open(kRoom, kRoom), with_adapters);
+    Start(&folder.Open(kPromptRoom, kPromptRoom), with_adapters);
     SubmittedTurn turn = Under(adapter, 4, Prompt());
     turn.request.owner = "conv_3";
     const TurnEnd end = Run(turn);
@@ -161,7 +161,7 @@ TEST_P(SoftPromptTurns, PenaltiesBeamsAndLimitsIgnoreThem) {
   EXPECT_EQ(Run(penalised).reason, FinishReason::kLength);
   SubmittedTurn beams = Under(1, 2, Prompt());
   beams.request.sampling = {.temperature = 0, .beams = {.width = 3}};
-  EXPECT_EQ(std::ssize(Run(beams).output), kAnswer);
+  EXPECT_EQ(std::ssize(Run(beams).output), kPromptAnswer);
   SubmittedTurn to_the_end = Under(1, 3, Prompt());
   to_the_end.request.session_len = 40;
   to_the_end.request.max_tokens = -1;
@@ -189,7 +189,7 @@ TEST_P(SoftPromptTurns, Branch) {
   turns[0].sink->Wait();
   EXPECT_EQ(branch.sink->start().tokens_reused, std::ssize(Prompt()) - 1);
   std::vector<TokenId> first = turns[0].sink->ids();
-  first.resize(kAnswer);
+  first.resize(kPromptAnswer);
   EXPECT_EQ(branch.sink->ids(), first);
 }
 

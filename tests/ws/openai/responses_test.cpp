@@ -240,7 +240,7 @@ TEST_F(ResponsesTest, RepetitionEndsAsALimitWithItsReason) {
 TEST_F(ResponsesTest, JoinsTextPartsWithANewline) {
   const Json parts = {{{"type", "input_text"}, {"text", "one"}}, {{"type", "input_text"}, {"text", "two"}}};
   client.Send(Create({{"input", {{{"role", "user"}, {"content", parts}}}}}));
-  EXPECT_THAT(tokenizer.Decode(engine.last().tokens), testing::HasSubstr("user\none\ntwo<|im_end|>"));
+  EXPECT_THAT(tokenizer.Decode(engine.last().tokens), ::testing::HasSubstr("user\none\ntwo<|im_end|>"));
 }
 
 TEST_F(ResponsesTest, CancelEndsWithThePartialItem) {

@@ -11,7 +11,7 @@
 namespace ringside {
 namespace {
 
-constexpr RingWindow kTurning{4, 24, Eviction::kToken};
+constexpr RingWindow kAdapterWindow{4, 24, Eviction::kToken};
 const char* const kDevices[] = {"cpu", "cuda_bf16", "cuda_f16", "cuda_bf16_fixed"};
 
 /// In 16 bits, weights and adapter terms are rounded separately, merged weights once.
@@ -33,7 +33,7 @@ std::unique_ptr<Model> LoadWith(const std::string& path, Backend& backend, std::
 
 /// The logits after each id, in chunks.
 std::vector<float> RunUnder(Model& model, int adapter, std::span<const TokenId> ids, int64_t chunk) {
-  OwnCache cache(model, kTurning, chunk, model.backend().activation_dtype());
+  OwnCache cache(model, kAdapterWindow, chunk, model.backend().activation_dtype());
   const auto vocab = static_cast<size_t>(model.spec().vocab);
   std::vector<float> out(ids.size() * vocab);
   for (size_t at = 0; at < ids.size(); at += static_cast<size_t>(chunk)) {
@@ -131,7 +131,7 @@ TEST_P(SixteenAdapters, BatchedRowsMatchSeparateRuns) {
   std::vector<std::vector<TokenId>> ids;
   std::vector<std::vector<float>> together(adapters.size());
   for (size_t i = 0; i < adapters.size(); ++i) {
-    caches.emplace_back(*model, kTurning, kPrompt, type_);
+    caches.emplace_back(*model, kAdapterWindow, kPrompt, type_);
     ids.push_back(ScatteredIds(kIds, 90, static_cast<uint32_t>(i % 3)));  // some have equal prompts
   }
   for (size_t at = 0; at < kIds;) {
@@ -227,7 +227,7 @@ TEST(Adapters, ChangeTheCacheFingerprint) {
     EXPECT_NE(under[i], model->fingerprint());
     for (const size_t j : {0, 2, 3}) EXPECT_EQ(under[i] == under[j], i == j);
   }
-  OwnCache cache(*model, kTurning, 8), restored(*model, kTurning, 8);
+  OwnCache cache(*model, kAdapterWindow, 8), restored(*model, kAdapterWindow, 8);
   const std::vector<TokenId> ids = ScatteredIds(8, 90);
   const StepPart part{cache.get(), ids, StepPart::Logits::kNone, 1};
   model->Forward({&part, 1}, {});
