@@ -61,9 +61,9 @@ MAY_INCLUDE = {
     "engine/speculation": "base engine/text",
     "engine": "base kernels cache cache/store engine/files engine/text engine/grammar engine/families engine/vision engine/model"
               " engine/speculation",
-    "engine/turns": "base kernels cache engine/text engine/grammar engine/model engine/speculation engine",
+    "engine/turns": "base kernels cache engine/text engine/grammar engine/vision engine/model engine/speculation engine",
     "engine/overload": "base engine",
-    "engine/loop": "base kernels cache cache/store engine/text engine/model engine/speculation engine engine/turns"
+    "engine/loop": "base kernels cache cache/store engine/text engine/vision engine/model engine/speculation engine engine/turns"
                    " engine/overload",
     "engine/fleet": "base engine",
     "engine/convert": "base kernels engine/files engine/text engine/families engine/families/gguf"

@@ -8,6 +8,9 @@
 
 namespace ringside {
 
+/// Maximum number of pictures given with a turn.
+inline constexpr int64_t kMaxTurnImages = 256;
+
 struct ImageInput {
   int64_t position = 0;  // of its first token in the timeline
   int64_t tokens = 0;    // their number, markers included: ImageFormat::Tokens

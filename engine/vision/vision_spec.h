@@ -56,7 +56,7 @@ struct VisionSpec {
 
   VisionPositions positions = VisionPositions::kAxialRotary;
   double rope_theta = 10000;
-  int64_t grid = 0;          // patches of a side of the position table, or of the largest picture
+  int64_t grid = 0;          // patches of a side of the largest picture
   bool class_token = false;  // a learned row before the patches, which is dropped at the end
 
   // Projector: an optional norm, an optional map of merge x merge patches to one, linear, activation, linear.
@@ -72,6 +72,8 @@ struct VisionSpec {
   /// Pixels of a token's side.
   int64_t token_pixels() const { return patch * merge; }
   int64_t patch_values() const { return 3 * patch * patch; }
+  /// Patches of the largest picture.
+  int64_t grid_patches() const { return grid * grid; }
 };
 
 /// Size in pixels after resizing and cropping.
