@@ -23,13 +23,15 @@ Result<std::optional<TokenId>> FindMarker(const TokenizerData& tokenizer, const 
 }  // namespace
 
 Result<ImageFormat> ImageFormat::Make(const VisionSpec& spec, const TokenizerData& tokenizer) {
-  if (spec.placeholder < 0 || spec.placeholder >= std::ssize(tokenizer.tokens)) {
+  ASSIGN_OR_RETURN(const std::optional<TokenId> named, FindMarker(tokenizer, spec.markers.placeholder));
+  const int64_t placeholder = named ? int64_t{*named} : spec.placeholder;
+  if (placeholder < 0 || placeholder >= std::ssize(tokenizer.tokens)) {
     return InvalidArgument(
-        fmt::format("the tokenizer has no token {}, which config.json names as that of images", spec.placeholder));
+        fmt::format("the tokenizer has no token {}, which config.json names as that of images", placeholder));
   }
   ImageFormat format;
   format.spec_ = spec;
-  format.placeholder_ = static_cast<TokenId>(spec.placeholder);
+  format.placeholder_ = static_cast<TokenId>(placeholder);
   ASSIGN_OR_RETURN(format.begin_, FindMarker(tokenizer, spec.markers.begin));
   ASSIGN_OR_RETURN(format.row_end_, FindMarker(tokenizer, spec.markers.row_end));
   ASSIGN_OR_RETURN(format.end_, FindMarker(tokenizer, spec.markers.end));

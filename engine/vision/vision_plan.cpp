@@ -71,6 +71,19 @@ constexpr VisionRule kProjector[] = {
     {VisionRole::kSecond, "linear_2.weight"},    {VisionRole::kSecondBias, "linear_2.bias"},
 };
 
+// As written by llama.cpp's converter.
+constexpr VisionRule kGgufPixtral[] = {
+    {VisionRole::kPatch, "v.patch_embd.weight"},     {VisionRole::kInputNorm, "v.pre_ln.weight"},
+    {VisionRole::kNorm, "v.blk.{}.ln1.weight"},      {VisionRole::kQuery, "v.blk.{}.attn_q.weight"},
+    {VisionRole::kKey, "v.blk.{}.attn_k.weight"},    {VisionRole::kValue, "v.blk.{}.attn_v.weight"},
+    {VisionRole::kOut, "v.blk.{}.attn_out.weight"},  {VisionRole::kMlpNorm, "v.blk.{}.ln2.weight"},
+    {VisionRole::kGate, "v.blk.{}.ffn_gate.weight"}, {VisionRole::kUp, "v.blk.{}.ffn_up.weight"},
+    {VisionRole::kDown, "v.blk.{}.ffn_down.weight"}, {VisionRole::kProjectorNorm, "mm.input_norm.weight"},
+    {VisionRole::kMerger, "mm.patch_merger.weight"}, {VisionRole::kFirst, "mm.1.weight"},
+    {VisionRole::kFirstBias, "mm.1.bias"},           {VisionRole::kSecond, "mm.2.weight"},
+    {VisionRole::kSecondBias, "mm.2.bias"},
+};
+
 Result<Activation> ReadVisionActivation(const ConfigJson& config, std::string_view key, std::string_view otherwise) {
   ModelSpec read;
   RETURN_IF_ERROR(ReadActivation(config, key, otherwise, &read));
@@ -294,7 +307,68 @@ void PlanVisionTensors(std::span<const VisionRule> rules, std::string_view prefi
   }
 }
 
+/// Completes and checks the spec.
+Status FinishVisionSpec(VisionSpec* spec) {
+  if (spec->patch > 0 && spec->merge > 0) {
+    const int64_t unit = spec->token_pixels();
+    spec->grid = (spec->preprocessing.edge + unit - 1) / unit * spec->merge;
+  }
+  return CheckVisionSpec(*spec);
+}
+
+Status NeedInt(const GgufFile& file, std::string_view key, int64_t* value) {
+  const auto found = file.Int(key);
+  if (!found) return InvalidArgument(fmt::format("'{}' is missing", key));
+  *value = *found;
+  return Status::Ok();
+}
+
+Status ReadGgufPixtral(const GgufFile& file, const ModelSpec& text, VisionSpec* spec) {
+  const std::pair<const char*, int64_t*> sizes[] = {
+      {"clip.vision.block_count", &spec->layers},         {"clip.vision.embedding_length", &spec->hidden},
+      {"clip.vision.attention.head_count", &spec->heads}, {"clip.vision.feed_forward_length", &spec->ffn},
+      {"clip.vision.patch_size", &spec->patch},           {"clip.vision.image_size", &spec->preprocessing.edge}};
+  for (const auto& [key, size] : sizes) RETURN_IF_ERROR(NeedInt(file, key, size));
+  if (spec->heads < 1) return InvalidArgument("'clip.vision.attention.head_count' must be at least 1");
+  spec->head_dim = spec->hidden / spec->heads;
+  spec->rope_pairs = RopePairs::kAdjacent;  // the converter reorders queries and keys
+  spec->norm_eps = static_cast<float>(file.Float("clip.vision.attention.layer_norm_epsilon").value_or(spec->norm_eps));
+  const bool silu = file.Bool("clip.use_silu").value_or(false);
+  spec->activation = silu ? Activation::kSilu : Activation::kGeluErf;
+  const auto has = [&](std::string_view name) {
+    return std::ranges::count(file.tensors(), name, &FileTensor::name) > 0;
+  };
+  spec->projector_norm = has("mm.input_norm.weight");
+  spec->projector_biases = has("mm.1.bias");
+  spec->projector_eps = text.norm_eps;
+  spec->merge = file.Int("clip.vision.spatial_merge_size").value_or(1);
+  const auto mean = file.Floats("clip.vision.image_mean"), deviation = file.Floats("clip.vision.image_std");
+  for (size_t channel = 0; mean && deviation && mean->size() == 3 && deviation->size() == 3 && channel < 3; ++channel) {
+    spec->preprocessing.mean[channel] = static_cast<float>((*mean)[channel]);
+    spec->preprocessing.deviation[channel] = static_cast<float>((*deviation)[channel]);
+    if (!(spec->preprocessing.deviation[channel] > 0))
+      return InvalidArgument("'clip.vision.image_std' must be positive");
+  }
+  spec->markers = {.placeholder = "[IMG]", .row_end = "[IMG_BREAK]", .end = "[IMG_END]"};
+  return Status::Ok();
+}
+
 }  // namespace
+
+Result<VisionPlan> PlanGgufVision(const GgufFile& file, const ModelSpec& text) {
+  std::string projector = file.String("clip.projector_type").value_or("");
+  if (projector.empty()) projector = file.String("clip.vision.projector_type").value_or("");
+  if (file.String("general.architecture") != "clip" || projector != "pixtral") {
+    return InvalidArgument(fmt::format("the projector '{}' is not supported; 'pixtral' is", projector));
+  }
+  VisionPlan plan;
+  plan.spec.family = "pixtral";
+  plan.spec.text_hidden = text.hidden;
+  RETURN_IF_ERROR(ReadGgufPixtral(file, text, &plan.spec));
+  RETURN_IF_ERROR(FinishVisionSpec(&plan.spec));
+  PlanVisionTensors(kGgufPixtral, "", &plan);
+  return plan;
+}
 
 Result<std::optional<VisionPlan>> PlanVision(const FlatJson& config, std::span<const FlatJson> processors,
                                              std::span<const std::string_view> tensor_names, int64_t text_hidden) {
@@ -315,11 +389,7 @@ Result<std::optional<VisionPlan>> PlanVision(const FlatJson& config, std::span<c
     for (const char* group : {"", "image_processor."})
       RETURN_IF_ERROR(ReadProcessor(ConfigJson(file, group), &plan.spec));
   }
-  if (plan.spec.patch > 0 && plan.spec.merge > 0) {
-    const int64_t unit = plan.spec.token_pixels();
-    plan.spec.grid = (plan.spec.preprocessing.edge + unit - 1) / unit * plan.spec.merge;
-  }
-  RETURN_IF_ERROR(CheckVisionSpec(plan.spec));
+  RETURN_IF_ERROR(FinishVisionSpec(&plan.spec));
   PlanVisionTensors(family->rules, *prefix, &plan);
   const std::string in_projector = std::string(*projector) + "multi_modal_projector.";
   PlanVisionTensors(kProjector, in_projector, &plan);

@@ -11,6 +11,7 @@
 
 #include "base/status.h"
 #include "engine/files/flat_json.h"
+#include "engine/files/gguf_reader.h"
 #include "engine/vision/vision_spec.h"
 
 namespace ringside {
@@ -63,5 +64,8 @@ struct VisionPlan {
 /// far as they exist. ERRORS: kInvalidArgument, with the name, for an unsupported feature or inconsistent sizes.
 Result<std::optional<VisionPlan>> PlanVision(const FlatJson& config, std::span<const FlatJson> processors,
                                              std::span<const std::string_view> tensor_names, int64_t text_hidden);
+
+/// The tower of llama.cpp's GGUF file (mmproj) next to the file of the text network. ERRORS: as PlanVision.
+Result<VisionPlan> PlanGgufVision(const GgufFile& file, const ModelSpec& text);
 
 }  // namespace ringside

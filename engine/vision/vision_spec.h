@@ -8,6 +8,7 @@
 
 #include "engine/families/model_spec.h"
 #include "kernels/activation.h"
+#include "kernels/rope_pairs.h"
 
 namespace ringside {
 
@@ -34,9 +35,10 @@ struct VisionPreprocessing {
 
 /// Spellings of special tokens; "" = none.
 struct ImageMarkers {
-  std::string begin;    // before the first row
-  std::string row_end;  // after each row of tokens, except the last
-  std::string end;      // after the last row
+  std::string placeholder;  // "": its id is VisionSpec::placeholder
+  std::string begin;        // before the first row
+  std::string row_end;      // after each row of tokens, except the last
+  std::string end;          // after the last row
 };
 
 struct VisionSpec {
@@ -56,6 +58,7 @@ struct VisionSpec {
 
   VisionPositions positions = VisionPositions::kAxialRotary;
   double rope_theta = 10000;
+  RopePairs rope_pairs = RopePairs::kHalves;
   int64_t grid = 0;          // patches of a side of the largest picture
   bool class_token = false;  // a learned row before the patches, which is dropped at the end
 

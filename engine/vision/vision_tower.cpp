@@ -150,7 +150,7 @@ void VisionTower::Attend(const VisionLayer& layer) {
                       .shape = CacheOf(count),
                       .heads = spec_.heads,
                       .rotary = rotates ? spec_.head_dim : 0,
-                      .pairs = rotates ? RopePairs::kHalves : RopePairs::kNone,
+                      .pairs = rotates ? spec_.rope_pairs : RopePairs::kNone,
                       .angles = {cosines_.data(), sines_.data(), cosines_.data(), sines_.data()},
                       .scores = {.scale = 1 / std::sqrt(static_cast<float>(spec_.head_dim))},
                       .seen = VisibleKeys::kPinned,

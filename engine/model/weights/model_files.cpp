@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -67,6 +68,67 @@ Status ReadTokenizer(const std::string& folder, TokenizerData* tokenizer) {
   return Status::Ok();
 }
 
+/// The tensors of the plan, in its order. ERRORS: kInvalidArgument, with the name, if one is missing, misshapen or of a
+/// type without floats.
+Result<std::vector<FileTensor>> FindVisionTensors(const VisionPlan& plan, std::span<const FileTensor> tensors) {
+  std::map<std::string_view, const FileTensor*> table;
+  for (const FileTensor& tensor : tensors) table.emplace(tensor.name, &tensor);
+  std::vector<FileTensor> found;
+  for (const PlannedVisionTensor& planned : plan.tensors) {
+    const auto at = table.find(planned.name);
+    if (at == table.end()) return InvalidArgument(fmt::format("tensor '{}' is missing", planned.name));
+    const FileTensor& tensor = *at->second;
+    if (tensor.shape != planned.shape) {
+      return InvalidArgument(fmt::format("tensor '{}' has shape [{}]; the config requires [{}]", planned.name,
+                                         fmt::join(tensor.shape, ", "), fmt::join(planned.shape, ", ")));
+    }
+    if (tensor.packed != nullptr || IsQuantized(tensor.data.dtype)) {
+      return InvalidArgument(fmt::format("tensor '{}' is quantized", planned.name));
+    }
+    found.push_back(tensor);
+  }
+  return found;
+}
+
+/// The tower's file in the folder of a GGUF file, as named by llama.cpp; "" unless there is exactly one.
+std::string FindProjector(const std::string& path) {
+  std::error_code failed;
+  std::string found;
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  std::filesystem::directory_iterator entry(folder.empty() ? "." : folder, failed);
+  for (; !failed && entry != std::filesystem::directory_iterator(); entry.increment(failed)) {
+    std::string name = entry->path().filename().string();
+    std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    if (name.find("mmproj") == std::string::npos || !name.ends_with(".gguf")) continue;
+    if (!found.empty()) return "";
+    found = entry->path().string();
+  }
+  return found;
+}
+
+Result<std::shared_ptr<const VisionFiles>> OpenProjector(const std::string& path, const ModelFiles& files) {
+  ASSIGN_OR_RETURN(GgufFile opened, GgufFile::Open(path));
+  const auto file = std::make_shared<const GgufFile>(std::move(opened));
+  ASSIGN_OR_RETURN(VisionPlan plan, PlanGgufVision(*file, files.plan.spec));
+  ASSIGN_OR_RETURN(std::vector<FileTensor> tensors, FindVisionTensors(plan, file->tensors()));
+  ASSIGN_OR_RETURN(ImageFormat format, ImageFormat::Make(plan.spec, files.tokenizer));
+  return std::make_shared<const VisionFiles>(VisionFiles{std::move(plan), std::move(tensors), std::move(format), file});
+}
+
+/// Sets files->vision if there is a tower next to the file; one that does not fit is reported and not used.
+void AddProjector(const std::string& path, ModelFiles* files) {
+  const std::string found = FindProjector(path);
+  if (found.empty() || found == path) return;
+  auto vision = OpenProjector(found, *files);
+  if (!vision.ok()) {
+    LogWarning("the model '{}' is used without images: {}", files->plan.spec.name,
+               WithPath(found, vision.status()).message());
+    return;
+  }
+  LogInfo("the model '{}' reads images with {}", files->plan.spec.name, found);
+  files->vision = std::move(*vision);
+}
+
 Result<ModelFiles> OpenGguf(const std::string& path) {
   ASSIGN_OR_RETURN(GgufFile opened, GgufFile::Open(path));
   const auto file = std::make_shared<const GgufFile>(std::move(opened));
@@ -76,6 +138,7 @@ Result<ModelFiles> OpenGguf(const std::string& path) {
   out.chat_template = file->String("tokenizer.chat_template").value_or("");
   if (file->String("tokenizer.ggml.model").value_or("no_vocab") == "no_vocab") return out;
   ASSIGN_OR_RETURN(out.tokenizer, ReadGgufTokenizer(*file));
+  AddProjector(path, &out);
   return out;
 }
 
@@ -131,28 +194,6 @@ Result<std::vector<FlatJson>> ReadProcessors(const std::string& folder) {
     processors.push_back(std::move(processor));
   }
   return processors;
-}
-
-/// The tensors of the plan, in its order. ERRORS: kInvalidArgument, with the name, if one is missing, misshapen or of a
-/// type without floats.
-Result<std::vector<FileTensor>> FindVisionTensors(const VisionPlan& plan, std::span<const FileTensor> tensors) {
-  std::map<std::string_view, const FileTensor*> table;
-  for (const FileTensor& tensor : tensors) table.emplace(tensor.name, &tensor);
-  std::vector<FileTensor> found;
-  for (const PlannedVisionTensor& planned : plan.tensors) {
-    const auto at = table.find(planned.name);
-    if (at == table.end()) return InvalidArgument(fmt::format("tensor '{}' is missing", planned.name));
-    const FileTensor& tensor = *at->second;
-    if (tensor.shape != planned.shape) {
-      return InvalidArgument(fmt::format("tensor '{}' has shape [{}]; the config requires [{}]", planned.name,
-                                         fmt::join(tensor.shape, ", "), fmt::join(planned.shape, ", ")));
-    }
-    if (tensor.packed != nullptr || IsQuantized(tensor.data.dtype)) {
-      return InvalidArgument(fmt::format("tensor '{}' is quantized", planned.name));
-    }
-    found.push_back(tensor);
-  }
-  return found;
 }
 
 Result<std::shared_ptr<const VisionFiles>> FindVision(const std::string& folder, const FlatJson& config,

@@ -21,8 +21,9 @@ namespace ringside {
 /// A vision tower of a model, and how its prompts contain images.
 struct VisionFiles {
   VisionPlan plan;
-  std::vector<FileTensor> tensors;  // of plan.tensors, in their order; borrowed from ModelFiles::reader
+  std::vector<FileTensor> tensors;  // of plan.tensors, in their order; borrowed from `reader`, or ModelFiles::reader
   ImageFormat format;
+  std::shared_ptr<const void> reader = {};  // of a file of its own
 };
 
 struct ModelFiles {

@@ -12,7 +12,8 @@ void AddVisionSpec(const VisionSpec& spec, Digest* digest) {
        {spec.layers, spec.hidden, spec.heads, spec.head_dim, spec.ffn, spec.patch, spec.text_hidden,
         static_cast<int64_t>(spec.norm), static_cast<int64_t>(spec.activation), static_cast<int64_t>(spec.positions),
         spec.grid, spec.merge, static_cast<int64_t>(spec.projector_activation), static_cast<int64_t>(preprocessing.fit),
-        static_cast<int64_t>(preprocessing.resampling), preprocessing.edge, spec.placeholder}) {
+        static_cast<int64_t>(preprocessing.resampling), preprocessing.edge, spec.placeholder,
+        static_cast<int64_t>(spec.rope_pairs)}) {
     digest->AddNumber(value);
   }
   for (const bool value :
