@@ -159,6 +159,17 @@ std::span<const TokenId> Sequence::NextChunk(std::span<const TokenId> timeline, 
   return timeline.subspan(next, std::min({limit, end - next, ring.max_chunk()}));
 }
 
+int64_t Sequence::next_position() const {
+  const Ring& ring = cache_->ring();
+  const bool jumps = ring.next() == ring.window().pinned && replay_start_ > ring.window().pinned;
+  return jumps ? replay_start_ : ring.next();
+}
+
+bool Sequence::WillCompute(int64_t position) const {
+  const Ring& ring = cache_->ring();
+  return position >= ring.next() && (position < ring.window().pinned || position >= replay_start_);
+}
+
 void Sequence::AdvancePosition(std::span<const TokenId> tokens) {
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
   CHECK_EQ(static_cast<int64_t>(tokens_.size()), cache_->ring().next());

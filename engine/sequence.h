@@ -88,6 +88,10 @@ class Sequence {
   /// The next tokens to compute, at most `limit`, of a timeline given to Sync (which may have grown since); an
   /// encoder's input ignores `limit`. A replay that does not start at 0 computes the pinned tokens first, then jumps.
   std::span<const TokenId> NextChunk(std::span<const TokenId> timeline, int64_t limit);
+  /// The position that NextChunk starts at.
+  int64_t next_position() const;
+  /// True if the token at `position` is to be computed.
+  bool WillCompute(int64_t position) const;
   /// Records that the model has appended these tokens, as returned by NextChunk, to the cache.
   void AdvancePosition(std::span<const TokenId> tokens);
   /// Drops the tokens after the first `tokens`, which were drafts. REQUIRES: the cache can be rolled back to there.

@@ -10,6 +10,7 @@
 #include "engine/sampling/sampling.h"
 #include "engine/text/tokenizer.h"
 #include "engine/token_sink.h"
+#include "engine/vision/image_input.h"
 
 namespace ringside {
 
@@ -37,6 +38,9 @@ struct TurnRequest {
   /// The whole timeline before the answer: history and new input. The engine makes the cache equal to it and reuses
   /// what it can: the longest common prefix in the slot, rolled back if the ring still allows it, else rebuilt.
   std::vector<TokenId> tokens;
+  /// Images of the timeline, in order of their positions, which may lack those whose rows are not computed again. A row
+  /// to compute whose image is missing fails the turn.
+  std::vector<ImageInput> images;
   std::vector<int64_t> message_starts;  // ascending positions in `tokens` at which messages start
   RingWindow window;                    // pinned <= pinned_max, memory_len <= the engine's
   int64_t session_len = 0;              // <= the engine's; 0 = the engine's

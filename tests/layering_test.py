@@ -55,14 +55,15 @@ MAY_INCLUDE = {
     "engine/families/gguf": "base kernels engine/files engine/families",
     "engine/families/huggingface": "base kernels engine/files engine/families",
     "engine/import": "base kernels engine/files engine/families",
-    "engine/model": "base kernels cache engine/files engine/text engine/families engine/families/huggingface"
+    "engine/vision": "base kernels engine/files engine/text engine/families engine/families/huggingface",
+    "engine/model": "base kernels cache engine/vision engine/files engine/text engine/families engine/families/huggingface"
                     " engine/import",
     "engine/speculation": "base engine/text",
-    "engine": "base kernels cache cache/store engine/files engine/text engine/grammar engine/families engine/model"
+    "engine": "base kernels cache cache/store engine/files engine/text engine/grammar engine/families engine/vision engine/model"
               " engine/speculation",
-    "engine/turns": "base kernels cache engine/text engine/grammar engine/model engine/speculation engine",
+    "engine/turns": "base kernels cache engine/text engine/grammar engine/vision engine/model engine/speculation engine",
     "engine/overload": "base engine",
-    "engine/loop": "base kernels cache cache/store engine/text engine/model engine/speculation engine engine/turns"
+    "engine/loop": "base kernels cache cache/store engine/text engine/vision engine/model engine/speculation engine engine/turns"
                    " engine/overload",
     "engine/fleet": "base engine",
     "engine/convert": "base kernels engine/files engine/text engine/families engine/families/gguf"

@@ -141,10 +141,35 @@ bool StepPipeline::MayRunAhead() const {
              kLongNs;
 }
 
+void StepPipeline::EncodeImages(std::vector<bool>* ready) {
+  const auto& running = slots_.running();
+  const auto decoding = std::ranges::count_if(running, [](const auto& turn) { return turn->remaining() == 1; });
+  int64_t left = PromptRows(decoding, options_.max_step_ms * 1e6);
+  for (size_t i = 0; i < running.size(); ++i) {
+    RunningTurn& turn = *running[i];
+    if (turn.finished() || !slots_.HasMemory(turn)) continue;
+    while (const ImageInput* image = turn.FindPendingImage()) {
+      std::shared_ptr<const ImageRows> rows;
+      if (left > 0) {
+        int64_t spent = 0;
+        rows = network_.EncodeImage(*image->picture, left, &spent);
+        left -= spent;
+        served_.Add(turn.request().tenant, static_cast<double>(spent));
+      }
+      if (rows == nullptr) {
+        (*ready)[i] = false;
+        break;
+      }
+      turn.SetImageRows(*image, std::move(rows));
+    }
+  }
+}
+
 std::optional<StepPipeline::LaunchedStep> StepPipeline::LaunchNext(const LaunchedStep* under_way) {
   const auto& running = slots_.running();
   std::vector<bool> ready;
   for (const auto& turn : running) ready.push_back(turn->PrepareStep(!storage_.Loads(turn->sequence()->cache())));
+  if (network_.image_format() != nullptr) EncodeImages(&ready);
   const std::vector<int64_t> take = Plan(under_way, ready);
   LaunchedStep step;
   step.begun_ns = clock_.MonotonicNs();

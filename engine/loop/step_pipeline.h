@@ -108,6 +108,9 @@ class StepPipeline {
   int64_t PromptRows(int64_t decoding, double limit_ns) const;
   /// Cost of a row at this position, in units of a row without attention.
   double Work(int64_t position) const;
+  /// Computes rows of images that turns need next, for about the time of a step's prompts. Turns that lack some after
+  /// that are not ready.
+  void EncodeImages(std::vector<bool>* ready);
   /// Launches the next step; nullopt if no turn takes part. `under_way`: the previous step, whose tokens are not known
   /// yet, or null.
   std::optional<LaunchedStep> LaunchNext(const LaunchedStep* under_way);

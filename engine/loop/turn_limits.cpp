@@ -10,6 +10,8 @@
 #include "base/refusals/context_overflow.h"
 #include "cache/store/tiered_store.h"
 #include "engine/loop/slot_table.h"
+#include "engine/vision/image_format.h"
+#include "engine/vision/image_tokens.h"
 
 namespace ringside {
 
@@ -32,6 +34,7 @@ void TurnLimits::PrependVirtualTokens(TurnRequest* request) const {
   std::iota(ids.begin(), ids.end(), static_cast<TokenId>(shape_.vocab));
   request->tokens.insert(request->tokens.begin(), ids.begin(), ids.end());
   for (int64_t& start : request->message_starts) start += count;
+  for (ImageInput& image : request->images) image.position += count;
   request->window.pinned += count;
   if (request->known_tokens > 0) request->known_tokens += count;
 }
@@ -49,7 +52,7 @@ Status TurnLimits::Check(const TurnRequest& request) const {
   }
   const int64_t vocab = shape_.vocab;
   const auto unknown =
-      std::find_if(request.tokens.begin(), request.tokens.end(), [&](TokenId id) { return id < 0 || id >= vocab; });
+      std::ranges::find_if(request.tokens, [&](TokenId id) { return id < 0 || (id >= vocab && !IsImageToken(id)); });
   if (unknown != request.tokens.end()) return InvalidArgument(fmt::format("no token has the id {}", *unknown), "input");
   if (request.window.pinned < 0 || request.window.pinned > options_.pinned_max) {
     return InvalidArgument(fmt::format("pinned tokens must be 0 to {}", options_.pinned_max), "pinned");
@@ -78,12 +81,51 @@ Status TurnLimits::Check(const TurnRequest& request) const {
     return InvalidArgument("prompt scoring is not available with a soft-prompt adapter", "logprobs",
                            "unsupported_value");
   }
+  RETURN_IF_ERROR(CheckImages(request));
   RETURN_IF_ERROR(CheckEmbedded(request));
   const auto& starts = request.message_starts;
   if (!std::is_sorted(starts.begin(), starts.end()) || (!starts.empty() && starts.front() < 0)) {
     return InvalidArgument("message starts must ascend", "message_starts");
   }
   return request.sampling.Validate(vocab);
+}
+
+Status TurnLimits::CheckImages(const TurnRequest& request) const {
+  const bool has = std::ranges::any_of(request.tokens, IsImageToken);
+  if (!has && request.images.empty()) return Status::Ok();
+  const ImageFormat* format = network_.image_format();
+  if (format == nullptr) return InvalidArgument("the model does not read images", "input", "unsupported_value");
+  if (request.scored) {
+    return InvalidArgument("prompt scoring is not available for images", "logprobs", "unsupported_value");
+  }
+  if (std::ssize(request.images) > kMaxTurnImages) {
+    return InvalidArgument(
+        fmt::format("the input has {} images; at most {} are allowed", request.images.size(), kMaxTurnImages), "input");
+  }
+  const std::span<const TokenId> all = request.tokens;
+  std::vector<bool> covered(all.size());
+  int64_t end = 0;
+  for (const ImageInput& image : request.images) {
+    if (image.picture == nullptr || image.position < end || image.tokens < 1 ||
+        image.tokens > std::ssize(all) - image.position) {
+      return InvalidArgument(
+          fmt::format("the image at token {} is outside the input, or overlaps the one before it", image.position),
+          "input");
+    }
+    ASSIGN_OR_RETURN(const std::vector<TokenId> tokens, format->Tokens(*image.picture));
+    const auto at = all.subspan(static_cast<size_t>(image.position), static_cast<size_t>(image.tokens));
+    if (!std::ranges::equal(tokens, at)) {
+      return InvalidArgument(fmt::format("the tokens at {} are not those of the image", image.position), "input");
+    }
+    end = image.position + image.tokens;
+    std::fill_n(covered.begin() + image.position, image.tokens, true);
+  }
+  for (auto i = static_cast<size_t>(std::clamp<int64_t>(request.known_tokens, 0, std::ssize(all))); i < all.size();
+       ++i) {
+    if (!IsImageToken(all[i]) || covered[i]) continue;
+    return InvalidArgument(fmt::format("the image at token {} was not given", i), "input", "image_missing");
+  }
+  return Status::Ok();
 }
 
 Status TurnLimits::CheckEmbedded(const TurnRequest& request) const {

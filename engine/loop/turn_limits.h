@@ -26,6 +26,7 @@ class TurnLimits {
 
  private:
   Status Check(const TurnRequest& request) const;
+  Status CheckImages(const TurnRequest& request) const;
   Status CheckEmbedded(const TurnRequest& request) const;
   /// Checks that beam search is possible; sets an answer limit if the turn has none.
   Status CheckBeams(TurnRequest& request) const;

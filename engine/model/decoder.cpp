@@ -28,6 +28,22 @@ std::vector<float> QueryScales(const ModelSpec& spec, const MicroBatch& batch) {
   return scales;
 }
 
+/// Replaces the embeddings of image rows by their own.
+void EmbedImages(std::span<const StepPlan::ImageRow> rows, const MicroBatch& batch, Tensor embedded, Backend& backend) {
+  const auto first = std::ranges::lower_bound(rows, batch.first_row, {}, &StepPlan::ImageRow::row);
+  const auto end = std::ranges::lower_bound(rows, batch.first_row + batch.rows, {}, &StepPlan::ImageRow::row);
+  for (auto row = first; row != end;) {
+    // Rows without a marker between them are adjacent in both places: one copy.
+    const auto next = std::find_if(row, end, [&](const StepPlan::ImageRow& other) {
+      const int64_t distance = other.row - row->row;
+      return distance != &other - &*row || other.values != row->values + distance * embedded.cols;
+    });
+    const auto bytes = static_cast<size_t>((next - row) * embedded.cols) * sizeof(float);
+    backend.CopyToDevice(embedded.f32_row(row->row - batch.first_row), row->values, bytes);
+    row = next;
+  }
+}
+
 /// True if the choice is a plain argmax, independent of all other settings.
 bool IsPlainArgmax(const RowSamplingParams& choice) {
   return choice.greedy() && choice.logprobs < 0 && choice.banned.empty() && choice.allowed.empty() &&
@@ -429,6 +445,7 @@ void Decoder::Embed(const StepPlan& plan, const MicroBatch& batch) {
   const Tensor embedded = projected ? embedded_.Rows(backend_, batch.rows).value() : stream_;
   backend_.Embed(weights_.embedding, std::span(plan.ids).subspan(first, rows), own_.embedding_scale, embedded);
   for (const StepPlan::VirtualRows& prompt : plan.virtual_rows) EmbedVirtual(prompt, batch, embedded);
+  EmbedImages(plan.image_rows, batch, embedded, backend_);
   if (projected) {
     const Weight* weights[] = {&weights_.project_in};
     backend_.Linear({.x = embedded, .weights = weights, .y = stream_});

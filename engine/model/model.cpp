@@ -55,6 +55,11 @@ NetworkShape Model::shape() const {
 int64_t Model::virtual_tokens(int adapter) const {
   return adapter == 0 ? 0 : state_->virtual_tokens.at(static_cast<size_t>(adapter - 1));
 }
+const ImageFormat* Model::image_format() const { return state_->image_format ? &*state_->image_format : nullptr; }
+std::shared_ptr<const ImageRows> Model::EncodeImage(const Picture& picture, int64_t rows, int64_t* spent) {
+  CHECK(state_->images != nullptr);
+  return state_->images->Encode(picture, rows, spent);
+}
 bool Model::runs_ahead() const { return backend().runs_ahead(); }
 const TokenizerData& Model::tokenizer_data() const { return state_->tokenizer; }
 const std::string& Model::chat_template() const { return state_->chat_template; }

@@ -57,6 +57,8 @@ class Model final : public Network {
   Backend& backend() const;
   NetworkShape shape() const override;
   int64_t virtual_tokens(int adapter) const override;
+  const ImageFormat* image_format() const override;
+  std::shared_ptr<const ImageRows> EncodeImage(const Picture& picture, int64_t rows, int64_t* spent) override;
   bool runs_ahead() const override;
   /// The file's tokenizer (no tokens if it has none) and chat template (Jinja source; "" if it has none). Every token
   /// id is below the model's vocabulary size.

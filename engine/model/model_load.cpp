@@ -1,6 +1,7 @@
 // Model::Load: from a GGUF file or a folder to weights on the device.
 #include <algorithm>
 
+#include "base/log.h"
 #include "engine/families/network_plan.h"
 #include "engine/files/file_paths.h"
 #include "engine/model/model_facts.h"
@@ -8,6 +9,7 @@
 #include "engine/model/network_needs.h"
 #include "engine/model/weights/digest.h"
 #include "engine/model/weights/model_fingerprint.h"
+#include "engine/model/weights/vision_digest.h"
 
 namespace ringside {
 namespace {
@@ -48,9 +50,27 @@ Status Model::State::LoadFiles(const std::string& path, Digest* digest) {
     return LoadWeights(files.plan, files.tensors, shard, backend, of_first);
   };
   RETURN_IF_ERROR(WithPath(path, LoadNetwork(files.plan, weights_of, digest)));
+  RETURN_IF_ERROR(WithPath(path, LoadVision(files.vision.get(), digest)));
   tokenizer = std::move(files.tokenizer);
   chat_template = std::move(files.chat_template);
   gguf = files.format == ModelFiles::Format::kGguf;
+  return Status::Ok();
+}
+
+Status Model::State::LoadVision(const VisionFiles* vision, Digest* digest) {
+  if (vision == nullptr) return Status::Ok();
+  if (layout.ranks() > 1) {
+    LogWarning("the model '{}' is used without images, which several ranks do not read", spec.name);
+    return Status::Ok();
+  }
+  Backend& backend = *backends.front();
+  RETURN_IF_ERROR(DigestVision(*vision, digest));
+  ASSIGN_OR_RETURN(VisionWeights weights, LoadVisionWeights(vision->plan, vision->tensors, backend));
+  auto tower = std::make_unique<VisionTower>(backend, vision->plan.spec, std::move(weights));
+  RETURN_IF_ERROR(tower->Reserve());
+  images = std::make_unique<ImageEncoder>(std::move(tower), std::max<int64_t>(spec.layer_weights(), 1));
+  image_format = vision->format;
+  weight_bytes += images->weight_bytes();
   return Status::Ok();
 }
 

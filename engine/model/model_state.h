@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,6 +13,8 @@
 #include "engine/model/ranks/rank_group.h"
 #include "engine/model/ranks/remote_rank.h"
 #include "engine/model/ranks/slab_shards.h"
+#include "engine/vision/image_encoder.h"
+#include "engine/vision/image_format.h"
 #include "kernels/backend.h"
 #include "kernels/ranks/processes.h"
 
@@ -41,6 +44,8 @@ struct Model::State {
   std::unique_ptr<SlabShards> slabs;  // null for a single rank
   StepPlanner planner;
   StepPlan plan;
+  std::optional<ImageFormat> image_format;         // with `images`
+  std::unique_ptr<ImageEncoder> images;            // null if it reads none
   std::vector<std::unique_ptr<Decoder>> decoders;  // this process's ranks; each used on its rank's thread
   int64_t weight_bytes = 0;
   DType weight_type = DType::kF32;  // for the fingerprint: the first rank's type; kBlockQuant4 for all block-quantized
@@ -49,6 +54,8 @@ struct Model::State {
   /// Loads everything.
   Status Load(const std::string& path, LoadFormat format);
   Status LoadFiles(const std::string& path, Digest* digest);
+  /// Loads the vision tower, if there is one. Several ranks read no images.
+  Status LoadVision(const VisionFiles* vision, Digest* digest);
   Status MakeDummy(const std::string& folder, Digest* digest);
   /// Loads the part of each rank of this process: calls `weights_of` for its shard and backend, with a digest for the
   /// first rank.

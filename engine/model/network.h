@@ -3,14 +3,18 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "cache/kv_cache.h"
 #include "engine/text/tokenizer.h"
+#include "engine/vision/image_rows.h"
+#include "engine/vision/picture.h"
 #include "kernels/row_sampling_params.h"
 
 namespace ringside {
 
+class ImageFormat;
 class SlabMemory;
 
 /// Maximum rows with deferred sampling (Network::BeginDeferred).
@@ -26,6 +30,9 @@ struct StepPart {
   // sequence starts with the ids vocab .. vocab + n - 1.
   int adapter = 0;
   bool hidden_states = false;  // also returns its rows' last hidden states: Network::hidden_states
+  // The embeddings of its image tokens (engine/vision/image_tokens.h), in order: a row of the stream each, in host
+  // memory that is valid until the step is finished.
+  std::span<const float* const> image_rows = {};
 };
 
 /// Properties that the engine needs to create caches and to refuse unsupported requests.
@@ -56,6 +63,14 @@ class Network {
   virtual int64_t virtual_tokens(int adapter) const {
     (void)adapter;
     return 0;
+  }
+  /// Null if it reads no images.
+  virtual const ImageFormat* image_format() const { return nullptr; }
+  /// The embeddings of a picture's tokens; null while they are incomplete. Computes a part of them that costs about as
+  /// much as `rows` prompt rows, and adds that cost to `*spent`. REQUIRES: image_format(), which accepts the picture.
+  virtual std::shared_ptr<const ImageRows> EncodeImage(const Picture& picture, int64_t rows, int64_t* spent) {
+    (void)picture, (void)rows, (void)spent;
+    return nullptr;
   }
   /// True if a step should be launched before the previous one is finished.
   virtual bool runs_ahead() const = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "engine/vision/image_tokens.h"
 #include "kernels/deferred_token.h"
 
 namespace ringside {
@@ -35,6 +36,7 @@ void StepPlanner::Plan(std::span<const StepPart> parts, StepPlan* plan) {
   plan->segments.clear();
   plan->adapters.clear();
   plan->virtual_rows.clear();
+  plan->image_rows.clear();
   plan->inputs.clear();
   plan->state_writes.clear();
   state_ends_.clear();
@@ -57,9 +59,14 @@ void StepPlanner::Plan(std::span<const StepPart> parts, StepPlan* plan) {
       continue;
     }
     if (spec_.learned_positions) CHECK_LE(position + rows, spec_.trained_context);
+    auto image_row = part.image_rows.begin();
     for (int64_t r = 0; r < rows; ++r) {
       const TokenId id = part.tokens[static_cast<size_t>(r)];
       plan->ids.push_back(id < spec_.vocab ? id : 0);
+      if (IsImageToken(id)) {
+        CHECK(image_row != part.image_rows.end());
+        plan->image_rows.push_back({first_row + r, *image_row++});
+      }
       plan->positions.push_back(position + r);
       plan->first_live.push_back(ring.FirstHeld(position + r));
       plan->pinned_positions.push_back(pinned > 0 ? ring.PinnedQueryPosition(position + r) : position + r);
@@ -91,8 +98,9 @@ void StepPlanner::Plan(std::span<const StepPart> parts, StepPlan* plan) {
 }
 
 void StepPlanner::NoteVirtualRows(const StepPart& part, int64_t first_row, StepPlan* plan) const {
-  const auto end = std::ranges::find_if(part.tokens, [this](TokenId id) { return id < spec_.vocab; });
-  CHECK(std::all_of(end, part.tokens.end(), [this](TokenId id) { return id < spec_.vocab; }));
+  const auto embedded = [this](TokenId id) { return id < spec_.vocab || IsImageToken(id); };
+  const auto end = std::ranges::find_if(part.tokens, embedded);
+  CHECK(std::all_of(end, part.tokens.end(), embedded));
   if (end == part.tokens.begin()) return;
   CHECK_GT(part.adapter, 0);
   plan->virtual_rows.push_back({first_row, end - part.tokens.begin(), part.tokens.front() - spec_.vocab, part.adapter});

@@ -29,6 +29,12 @@ struct StepPlan {
     int adapter = 0;
   };
   std::vector<VirtualRows> virtual_rows;
+  /// A row whose input is an image's (StepPart::image_rows); its id is 0.
+  struct ImageRow {
+    int64_t row = 0;
+    const float* values = nullptr;  // in host memory
+  };
+  std::vector<ImageRow> image_rows;  // ascending
   /// An encoder's input, computed before the rows of the step; it occupies the slab's pinned positions and has no rows
   /// in the step.
   struct EncoderInput {

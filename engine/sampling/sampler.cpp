@@ -15,6 +15,7 @@
 #include "base/check.h"
 #include "base/philox.h"
 #include "engine/sampling/sampling.h"
+#include "engine/vision/image_tokens.h"
 
 namespace ringside {
 
@@ -31,7 +32,9 @@ Sampler::Sampler(SamplingParams params, int64_t vocab, std::span<const TokenId> 
   tail_.assign(history.end() - static_cast<std::ptrdiff_t>(kept), history.end());
   if (params_.repetition_penalty != 1.0) {
     seen_.assign(static_cast<size_t>(vocab), 0);
-    for (const TokenId id : history) NoteSeen(id);
+    for (const TokenId id : history) {
+      if (!IsImageToken(id)) NoteSeen(id);
+    }
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/defect.h"
+#include "engine/vision/image_tokens.h"
 
 namespace ringside {
 
@@ -45,11 +46,12 @@ int64_t GenerationTurn::MaxDrafts() const {
 int64_t GenerationTurn::PlanDrafts(const DraftCosts& costs) {
   draft_.clear();
   const int64_t most = MaxDrafts();
-  if (remaining() != 1 || most <= 0 || scores_next()) return 0;
+  if (remaining() != 1 || most <= 0 || scores_next() || IsImageToken(request().tokens.back())) return 0;
   const auto tokens = std::span(request().tokens).subspan(static_cast<size_t>(request().virtual_tokens));
   const NgramIndex::Match match = ngrams_.Find(tokens);
   if (match.matched == 0) return 0;
   std::vector<TokenId> after = TokensAfter(tokens, match, most);
+  after.erase(std::ranges::find_if(after, IsImageToken), after.end());
   after.erase(std::ranges::find_first_of(after, request().stop_ids), after.end());
   if (after.empty() || !constraint_->allows(after.front())) return 0;
   after.resize(static_cast<size_t>(sequence()->draft_control().Plan(match.matched, std::ssize(after), costs)));

@@ -60,6 +60,13 @@ void RunningTurn::Begin(Sequence* sequence, const SyncResult& sync, const Tokeni
   evicted_before_ = ring.next() > 0 ? ring.EvictedAt(ring.next() - 1) : 0;
   request_.sink->OnStart(report_);
   Start(tokenizer, vocab);
+  if (Status images = images_.Check(request_, *sequence_); !images.ok())
+    Finish(FinishReason::kError, std::move(images));
+}
+
+const ImageInput* RunningTurn::FindPendingImage() const {
+  if (remaining_ == 0) return nullptr;
+  return images_.FindPending(timeline().tokens, sequence_->next_position());
 }
 
 void RunningTurn::Resume(const SyncResult& sync) {
@@ -68,6 +75,8 @@ void RunningTurn::Resume(const SyncResult& sync) {
   rows_computed_ -= std::max<int64_t>(sync.to_feed - new_rows, 0);  // recomputed rows are not charged
   // With beams provisional, until their rows are counted.
   remaining_ = sync.to_feed + (has_beams ? 2 : 0);
+  if (Status images = images_.Check(request_, *sequence_); !images.ok())
+    Finish(FinishReason::kError, std::move(images));
 }
 
 void RunningTurn::FinishIfComputed() {
@@ -88,11 +97,13 @@ int64_t RunningTurn::max_reusable() const {
 }
 
 TurnRows RunningTurn::PromptRows(int64_t limit, bool scores) {
-  const std::span<const TokenId> chunk = sequence_->NextChunk(timeline().tokens, limit);
+  const std::span<const TokenId> tokens = timeline().tokens, next = sequence_->NextChunk(tokens, limit),
+                                 chunk = images_.Limit(next, sequence_->computed());
   const bool last = wants_logits() && std::ssize(chunk) == remaining_;
   const auto logits = scores ? StepPart::Logits::kAll : last ? StepPart::Logits::kLast : StepPart::Logits::kNone;
   TurnRows rows;
-  rows.parts.push_back({sequence_->cache(), chunk, logits, request_.adapter, request_.embedded});
+  rows.parts.push_back({sequence_->cache(), chunk, logits, request_.adapter, request_.embedded,
+                        images_.RowsOf(tokens, sequence_->computed(), std::ssize(chunk))});
   const int64_t first = sequence_->computed(), end = first + std::ssize(chunk) - (last ? 1 : 0);
   for (int64_t position = first; scores && position < end; ++position) rows.logits.push_back({.scored = position + 1});
   if (last) rows.logits.push_back({});

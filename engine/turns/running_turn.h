@@ -17,6 +17,7 @@
 #include "engine/turn_request.h"
 #include "engine/turns/answer_stream.h"
 #include "engine/turns/turn_clock.h"
+#include "engine/turns/turn_images.h"
 
 namespace ringside {
 
@@ -39,7 +40,8 @@ struct TurnRows {
 
 class RunningTurn {
  public:
-  RunningTurn(TurnRequest request, int64_t submitted_ns) : request_(std::move(request)), clock_(submitted_ns) {}
+  RunningTurn(TurnRequest request, int64_t submitted_ns)
+      : request_(std::move(request)), images_(request_.images), clock_(submitted_ns) {}
   virtual ~RunningTurn() = default;
   RunningTurn(const RunningTurn&) = delete;
   RunningTurn& operator=(const RunningTurn&) = delete;
@@ -60,6 +62,12 @@ class RunningTurn {
   int64_t most_tokens() const;
   /// Additional caches, for beams.
   int64_t branches() const;
+
+  /// The image whose rows its next tokens need; null if they need none, or if SetImageRows has set them.
+  const ImageInput* FindPendingImage() const;
+  void SetImageRows(const ImageInput& image, std::shared_ptr<const ImageRows> rows) {
+    images_.SetRows(image, std::move(rows));
+  }
 
   /// Queue position (1 = next): notifies the sink if it changed and the turn has not started.
   void NotifyPosition(int64_t position);
@@ -167,6 +175,7 @@ class RunningTurn {
   void FillEvicted(CacheReport* report) const;
 
   TurnRequest request_;  // request_.tokens is the timeline; it grows by each sampled token
+  TurnImages images_;
   TurnClock clock_;
   int64_t prompt_tokens_ = 0;
   int64_t session_len_ = 0;

@@ -133,6 +133,7 @@ Result<NetworkPlan> PlanHuggingFace(const FlatJson& json, std::span<const std::s
   spec.architecture = text.type;
   ASSIGN_OR_RETURN(const auto packed, ReadQuantizationConfig(json));
   const HuggingFaceFamily& family = *FindHuggingFaceFamily(spec.architecture, tensor_names);
+  SetOmittedSizes(json, text, &spec);
   RETURN_IF_ERROR(family.read(config, &spec));
   bool tied = spec.tied_head;  // by the wrapper
   if (text.wrapped) RETURN_IF_ERROR(ConfigJson(json).Optional("tie_word_embeddings", &tied));

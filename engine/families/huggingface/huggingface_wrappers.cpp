@@ -11,13 +11,31 @@ struct Wrapper {
   std::string_view type, text;
 };
 constexpr Wrapper kWrappers[] = {
-    {"gemma3", "gemma3_text"},     {"gemma3n", "gemma3n_text"},
-    {"gemma4", "gemma4_text"},     {"gemma4_unified", "gemma4_unified_text"},
-    {"kimi_k25", "deepseek_v3"},   {"llama4", "llama4_text"},
-    {"mistral3", "mistral"},       {"muse_glimmer", "muse_glimmer_text"},
-    {"qwen2_5_vl", "qwen2"},       {"qwen2_vl", "qwen2"},
-    {"qwen3_5", "qwen3_5_text"},   {"qwen3_5_moe", "qwen3_5_moe_text"},
-    {"qwen3_vl", "qwen3_vl_text"}, {"qwen3_vl_moe", "qwen3_vl_moe_text"},
+    {"gemma3", "gemma3_text"},
+    {"gemma3n", "gemma3n_text"},
+    {"gemma4", "gemma4_text"},
+    {"gemma4_unified", "gemma4_unified_text"},
+    {"kimi_k25", "deepseek_v3"},
+    {"llama4", "llama4_text"},
+    {"llava", "llama"},
+    {"mistral3", "mistral"},
+    {"muse_glimmer", "muse_glimmer_text"},
+    {"qwen2_5_vl", "qwen2"},
+    {"qwen2_vl", "qwen2"},
+    {"qwen3_5", "qwen3_5_text"},
+    {"qwen3_5_moe", "qwen3_5_moe_text"},
+    {"qwen3_vl", "qwen3_vl_text"},
+    {"qwen3_vl_moe", "qwen3_vl_moe_text"},
+};
+
+/// Sizes of a text network that LLaVA's files omit: the defaults of its class.
+struct OmittedSizes {
+  std::string_view text;
+  int64_t layers, hidden, heads, kv_heads, ffn, vocab, context;
+};
+constexpr OmittedSizes kOmittedSizes[] = {
+    {"llama", 32, 4096, 32, 0, 11008, 32000, 2048},
+    {"mistral", 32, 4096, 32, 8, 14336, 32000, 131072},
 };
 
 // As saved since transformers 4.52, and before.
@@ -35,6 +53,14 @@ Result<TextConfig> FindTextConfig(const FlatJson& config) {
   // The first Qwen2-VL files have the text network's keys at the top.
   if (!config.Has("text_config")) return TextConfig{.type = text, .wrapped = true};
   return TextConfig{config.String("text_config.model_type").value_or(text), "text_config.", true};
+}
+
+void SetOmittedSizes(const FlatJson& config, const TextConfig& text, ModelSpec* spec) {
+  const auto* sizes = std::ranges::find(kOmittedSizes, text.type, &OmittedSizes::text);
+  if (config.String("model_type") != "llava" || sizes == std::end(kOmittedSizes)) return;
+  spec->layers = sizes->layers, spec->hidden = sizes->hidden, spec->heads = sizes->heads;
+  spec->kv_heads = sizes->kv_heads, spec->ffn = sizes->ffn;
+  spec->vocab = sizes->vocab, spec->trained_context = sizes->context;
 }
 
 TextTensors FindTextTensors(std::string_view embedding, std::span<const std::string_view> names) {

@@ -1,5 +1,5 @@
 // Models with more inputs than text (`*ForConditionalGeneration`), read as their text networks: the place of the text
-// network in config.json and among the tensors. Images and sound are not read; their tensors are skipped.
+// network in config.json and among the tensors. Those of images and sound are skipped; engine/vision/ reads some.
 #pragma once
 
 #include <span>
@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/status.h"
+#include "engine/families/model_spec.h"
 #include "engine/files/flat_json.h"
 
 namespace ringside {
@@ -20,6 +21,9 @@ struct TextConfig {
 
 /// ERRORS: kInvalidArgument if there is no model_type. An unknown one is returned as it is.
 Result<TextConfig> FindTextConfig(const FlatJson& config);
+
+/// Sets the sizes that the wrapper's file may omit.
+void SetOmittedSizes(const FlatJson& config, const TextConfig& text, ModelSpec* spec);
 
 /// Where a wrapper's file keeps its text network.
 struct TextTensors {

@@ -1,8 +1,10 @@
 #include "engine/model/weights/model_files.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -66,6 +68,67 @@ Status ReadTokenizer(const std::string& folder, TokenizerData* tokenizer) {
   return Status::Ok();
 }
 
+/// The tensors of the plan, in its order. ERRORS: kInvalidArgument, with the name, if one is missing, misshapen or of a
+/// type without floats.
+Result<std::vector<FileTensor>> FindVisionTensors(const VisionPlan& plan, std::span<const FileTensor> tensors) {
+  std::map<std::string_view, const FileTensor*> table;
+  for (const FileTensor& tensor : tensors) table.emplace(tensor.name, &tensor);
+  std::vector<FileTensor> found;
+  for (const PlannedVisionTensor& planned : plan.tensors) {
+    const auto at = table.find(planned.name);
+    if (at == table.end()) return InvalidArgument(fmt::format("tensor '{}' is missing", planned.name));
+    const FileTensor& tensor = *at->second;
+    if (tensor.shape != planned.shape) {
+      return InvalidArgument(fmt::format("tensor '{}' has shape [{}]; the config requires [{}]", planned.name,
+                                         fmt::join(tensor.shape, ", "), fmt::join(planned.shape, ", ")));
+    }
+    if (tensor.packed != nullptr || IsQuantized(tensor.data.dtype)) {
+      return InvalidArgument(fmt::format("tensor '{}' is quantized", planned.name));
+    }
+    found.push_back(tensor);
+  }
+  return found;
+}
+
+/// The tower's file in the folder of a GGUF file, as named by llama.cpp; "" unless there is exactly one.
+std::string FindProjector(const std::string& path) {
+  std::error_code failed;
+  std::string found;
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  std::filesystem::directory_iterator entry(folder.empty() ? "." : folder, failed);
+  for (; !failed && entry != std::filesystem::directory_iterator(); entry.increment(failed)) {
+    std::string name = entry->path().filename().string();
+    std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    if (name.find("mmproj") == std::string::npos || !name.ends_with(".gguf")) continue;
+    if (!found.empty()) return "";
+    found = entry->path().string();
+  }
+  return found;
+}
+
+Result<std::shared_ptr<const VisionFiles>> OpenProjector(const std::string& path, const ModelFiles& files) {
+  ASSIGN_OR_RETURN(GgufFile opened, GgufFile::Open(path));
+  const auto file = std::make_shared<const GgufFile>(std::move(opened));
+  ASSIGN_OR_RETURN(VisionPlan plan, PlanGgufVision(*file, files.plan.spec));
+  ASSIGN_OR_RETURN(std::vector<FileTensor> tensors, FindVisionTensors(plan, file->tensors()));
+  ASSIGN_OR_RETURN(ImageFormat format, ImageFormat::Make(plan.spec, files.tokenizer));
+  return std::make_shared<const VisionFiles>(VisionFiles{std::move(plan), std::move(tensors), std::move(format), file});
+}
+
+/// Sets files->vision if there is a tower next to the file; one that does not fit is reported and not used.
+void AddProjector(const std::string& path, ModelFiles* files) {
+  const std::string found = FindProjector(path);
+  if (found.empty() || found == path) return;
+  auto vision = OpenProjector(found, *files);
+  if (!vision.ok()) {
+    LogWarning("the model '{}' is used without images: {}", files->plan.spec.name,
+               WithPath(found, vision.status()).message());
+    return;
+  }
+  LogInfo("the model '{}' reads images with {}", files->plan.spec.name, found);
+  files->vision = std::move(*vision);
+}
+
 Result<ModelFiles> OpenGguf(const std::string& path) {
   ASSIGN_OR_RETURN(GgufFile opened, GgufFile::Open(path));
   const auto file = std::make_shared<const GgufFile>(std::move(opened));
@@ -75,6 +138,7 @@ Result<ModelFiles> OpenGguf(const std::string& path) {
   out.chat_template = file->String("tokenizer.chat_template").value_or("");
   if (file->String("tokenizer.ggml.model").value_or("no_vocab") == "no_vocab") return out;
   ASSIGN_OR_RETURN(out.tokenizer, ReadGgufTokenizer(*file));
+  AddProjector(path, &out);
   return out;
 }
 
@@ -113,11 +177,45 @@ void DropSkipped(const NetworkPlan& plan, ModelFiles* files) {
   };
   std::erase_if(files->tensors, [&](const FileTensor& tensor) { return skipped(tensor.name); });
   std::erase_if(files->unsupported, [&](const auto& named) { return skipped(named.first); });
+  if (files->vision != nullptr) return;
   std::string parts;
   for (const auto& [prefix, count] : dropped) {
     parts += fmt::format("{}{}* ({} tensors)", parts.empty() ? "" : ", ", prefix, count);
   }
   if (!parts.empty()) LogInfo("the model '{}' is used for text; not loaded: {}", plan.spec.name, parts);
+}
+
+/// The image processor's settings, as far as there are any.
+Result<std::vector<FlatJson>> ReadProcessors(const std::string& folder) {
+  std::vector<FlatJson> processors;
+  for (const char* name : {"preprocessor_config.json", "processor_config.json"}) {
+    if (!Has(folder, name)) continue;
+    ASSIGN_OR_RETURN(FlatJson processor, FlatJson::ReadFile(fmt::format("{}/{}", folder, name)));
+    processors.push_back(std::move(processor));
+  }
+  return processors;
+}
+
+Result<std::shared_ptr<const VisionFiles>> FindVision(const std::string& folder, const FlatJson& config,
+                                                      std::span<const std::string_view> names,
+                                                      const ModelFiles& files) {
+  ASSIGN_OR_RETURN(const std::vector<FlatJson> processors, ReadProcessors(folder));
+  ASSIGN_OR_RETURN(auto plan, PlanVision(config, processors, names, files.plan.spec.hidden));
+  if (!plan) return std::shared_ptr<const VisionFiles>();
+  ASSIGN_OR_RETURN(std::vector<FileTensor> tensors, FindVisionTensors(*plan, files.tensors));
+  ASSIGN_OR_RETURN(ImageFormat format, ImageFormat::Make(plan->spec, files.tokenizer));
+  return std::make_shared<const VisionFiles>(VisionFiles{std::move(*plan), std::move(tensors), std::move(format)});
+}
+
+/// Sets files->vision; a model whose tower is not supported is one for text.
+void AddVision(const std::string& folder, const FlatJson& config, std::span<const std::string_view> names,
+               ModelFiles* files) {
+  auto vision = FindVision(folder, config, names, *files);
+  if (!vision.ok()) {
+    LogWarning("the model '{}' is used without images: {}", files->plan.spec.name, vision.status().message());
+    return;
+  }
+  files->vision = std::move(*vision);
 }
 
 // The packing of a folder's weights, from config.json or the file that ModelOpt writes beside it.
@@ -144,9 +242,10 @@ Result<ModelFiles> OpenHuggingFace(const std::string& folder) {
   std::vector<std::string_view> names;
   for (const FileTensor& tensor : out.tensors) names.push_back(tensor.name);
   ASSIGN_OR_RETURN(out.plan, PlanHuggingFace(config, names, folder));
+  RETURN_IF_ERROR(ReadTexts(folder, &out.chat_template, &out.tokenizer));
+  AddVision(folder, config, names, &out);
   DropSkipped(out.plan, &out);
   if (packed) DropZeroBiases(out.plan, &out.tensors);
-  RETURN_IF_ERROR(ReadTexts(folder, &out.chat_template, &out.tokenizer));
   const bool two_files = Has(folder, "vocab.json") && Has(folder, "merges.txt");
   if (out.tokenizer.tokens.empty() && two_files && HasGpt2Tokenizer(out.plan.spec.architecture)) {
     RETURN_IF_ERROR(ReadTokenizer(folder, &out.tokenizer));

@@ -13,8 +13,18 @@
 #include "engine/families/network_plan.h"
 #include "engine/files/flat_json.h"
 #include "engine/text/tokenizer.h"
+#include "engine/vision/image_format.h"
+#include "engine/vision/vision_plan.h"
 
 namespace ringside {
+
+/// A vision tower of a model, and how its prompts contain images.
+struct VisionFiles {
+  VisionPlan plan;
+  std::vector<FileTensor> tensors;  // of plan.tensors, in their order; borrowed from `reader`, or ModelFiles::reader
+  ImageFormat format;
+  std::shared_ptr<const void> reader = {};  // of a file of its own
+};
 
 struct ModelFiles {
   enum class Format { kGguf, kSafetensors, kFasterTransformer, kMegatron };
@@ -23,6 +33,7 @@ struct ModelFiles {
   NetworkPlan plan;
   std::vector<FileTensor> tensors;                               // borrowed from `reader`
   std::vector<std::pair<std::string, std::string>> unsupported;  // tensors of unsupported types
+  std::shared_ptr<const VisionFiles> vision;                     // null if images are not supported
   TokenizerData tokenizer;                                       // no tokens if there is none
   std::string chat_template;                                     // Jinja source; "" if there is none
   std::string texts;  // folder of the tokenizer's files; "" if they are embedded

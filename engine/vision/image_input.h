@@ -1,0 +1,20 @@
+// An image of a timeline: the picture, and the tokens that stand for it. Plain data.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "engine/vision/picture.h"
+
+namespace ringside {
+
+/// Maximum number of pictures given with a turn.
+inline constexpr int64_t kMaxTurnImages = 256;
+
+struct ImageInput {
+  int64_t position = 0;  // of its first token in the timeline
+  int64_t tokens = 0;    // their number, markers included: ImageFormat::Tokens
+  std::shared_ptr<const Picture> picture;
+};
+
+}  // namespace ringside

@@ -1,0 +1,57 @@
+#include "engine/vision/patches.h"
+
+#include "base/check.h"
+#include "engine/vision/resize.h"
+
+namespace ringside {
+namespace {
+
+/// The whole picture resized to the fitted size.
+std::vector<uint8_t> Stretched(const VisionSpec& spec, const Picture& picture, const PictureSize& size) {
+  if (size == PictureSize{picture.width, picture.height}) return picture.rgb;
+  return Resize(picture.rgb, {picture.width, size.width, 0, size.width}, {picture.height, size.height, 0, size.height},
+                spec.preprocessing.resampling);
+}
+
+/// The middle of the picture, whose shorter side becomes `edge` pixels.
+std::vector<uint8_t> Cropped(const VisionSpec& spec, const Picture& picture) {
+  const int64_t edge = spec.preprocessing.edge, shorter = std::min(picture.width, picture.height);
+  const auto axis = [&](int64_t side) {
+    const int64_t out = edge * side / shorter;
+    return ResizeAxis{side, out, (out - edge) / 2, edge};
+  };
+  return Resize(picture.rgb, axis(picture.width), axis(picture.height), spec.preprocessing.resampling);
+}
+
+}  // namespace
+
+Patches MakePatches(const VisionSpec& spec, const Picture& picture) {
+  const PictureSize size = FitPicture(spec, picture.width, picture.height);
+  const bool crops = spec.preprocessing.fit == PictureFit::kCrop;
+  const std::vector<uint8_t> rgb = crops ? Cropped(spec, picture) : Stretched(spec, picture, size);
+  CHECK_EQ(std::ssize(rgb), size.width * size.height * 3);
+  const auto& [mean, deviation] = std::pair(spec.preprocessing.mean, spec.preprocessing.deviation);
+  const int64_t side = spec.patch, merge = spec.merge;
+  Patches out{.rows = size.height / side, .columns = size.width / side};
+  out.values.reserve(static_cast<size_t>(out.rows * out.columns * spec.patch_values()));
+  const auto add = [&](int64_t row, int64_t column) {
+    out.positions.push_back({row, column});
+    for (int64_t c = 0; c < 3; ++c) {
+      const auto channel = static_cast<size_t>(c);
+      for (int64_t y = row * side; y < (row + 1) * side; ++y) {
+        const uint8_t* pixel = rgb.data() + (y * size.width + column * side) * 3 + c;
+        for (int64_t x = 0; x < side; ++x, pixel += 3) {
+          out.values.push_back((static_cast<float>(*pixel) / 255.0f - mean[channel]) / deviation[channel]);
+        }
+      }
+    }
+  };
+  for (int64_t row = 0; row < out.rows; row += merge) {
+    for (int64_t column = 0; column < out.columns; column += merge) {
+      for (int64_t i = 0; i < merge * merge; ++i) add(row + i / merge, column + i % merge);
+    }
+  }
+  return out;
+}
+
+}  // namespace ringside

@@ -1,0 +1,71 @@
+// The supported vision towers: how their files spell hyper-parameters and tensors. A plan is made once at load from a
+// folder's config.json; it has the spec and every tensor with its exact shape. Plain data. THREAD: any.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "engine/files/flat_json.h"
+#include "engine/files/gguf_reader.h"
+#include "engine/vision/vision_spec.h"
+
+namespace ringside {
+
+enum class VisionRole {
+  kPatch,      // [D, 3, patch, patch]
+  kClass,      // [D]
+  kPositions,  // [grid^2 + 1, D]: the class token's is the first
+  kInputNorm,  // [D], before the layers
+  kInputNormBias,
+  kNorm,  // [D], before attention
+  kNormBias,
+  kQuery,  // [H d, D]
+  kKey,
+  kValue,
+  kOut,  // [D, H d]
+  kQueryBias,
+  kKeyBias,
+  kValueBias,
+  kOutBias,
+  kMlpNorm,  // [D]
+  kMlpNormBias,
+  kGate,  // [F, D]
+  kUp,
+  kDown,  // [D, F]
+  kUpBias,
+  kDownBias,
+  kProjectorNorm,  // [D]
+  kMerger,         // [D, D merge^2]: column (channel, row, column)
+  kFirst,          // [text hidden, D]
+  kFirstBias,
+  kSecond,  // [text hidden, text hidden]
+  kSecondBias,
+};
+
+struct PlannedVisionTensor {
+  VisionRole role;
+  int64_t layer = -1;  // -1: no layer
+  std::string name;    // in the file
+  std::vector<int64_t> shape;
+};
+
+struct VisionPlan {
+  VisionSpec spec;
+  std::vector<PlannedVisionTensor> tensors;
+};
+
+/// The tower of a Hugging Face folder, for a text network of `text_hidden` columns; nullopt if config.json names no
+/// supported one or the file lacks its tensors. `processors`: preprocessor_config.json and processor_config.json, as
+/// far as they exist. ERRORS: kInvalidArgument, with the name, for an unsupported feature or inconsistent sizes.
+Result<std::optional<VisionPlan>> PlanVision(const FlatJson& config, std::span<const FlatJson> processors,
+                                             std::span<const std::string_view> tensor_names, int64_t text_hidden);
+
+/// The tower of llama.cpp's GGUF file (mmproj) next to the file of the text network. ERRORS: as PlanVision.
+Result<VisionPlan> PlanGgufVision(const GgufFile& file, const ModelSpec& text);
+
+}  // namespace ringside

@@ -1,0 +1,89 @@
+// A vision tower as data: how pictures are resized and normalised, the transformer that encodes patches, the projector
+// to the text network's hidden size, and the tokens around the rows. No weights. Plain data.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "engine/families/model_spec.h"
+#include "kernels/activation.h"
+#include "kernels/rope_pairs.h"
+
+namespace ringside {
+
+enum class VisionPositions {
+  kLearned,     // one row per patch of a square picture, added to the embeddings (CLIP, SigLIP)
+  kAxialRotary  // a head's frequencies alternate between row and column of the patch (Pixtral)
+};
+
+enum class Resampling { kBilinear, kBicubic };
+
+/// How a picture is resized, as by the family's image processor.
+enum class PictureFit {
+  kLongestEdge,  // down to `edge` at most; both sides rounded up to multiples of a token's pixels (Pixtral)
+  kCrop,         // the shorter side to `edge`, then the square in the middle (CLIP)
+};
+
+struct VisionPreprocessing {
+  PictureFit fit = PictureFit::kLongestEdge;
+  Resampling resampling = Resampling::kBicubic;
+  int64_t edge = 0;                                                 // pixels
+  std::array<float, 3> mean{0.48145466f, 0.4578275f, 0.40821073f};  // by channel, of values 0 to 1: CLIP's
+  std::array<float, 3> deviation{0.26862954f, 0.26130258f, 0.27577711f};
+};
+
+/// Spellings of special tokens; "" = none.
+struct ImageMarkers {
+  std::string placeholder;  // "": its id is VisionSpec::placeholder
+  std::string begin;        // before the first row
+  std::string row_end;      // after each row of tokens, except the last
+  std::string end;          // after the last row
+};
+
+struct VisionSpec {
+  std::string family;  // model_type of the tower
+  int64_t layers = 0;  // that are computed
+  int64_t hidden = 0, heads = 0, head_dim = 0, ffn = 0;
+  int64_t patch = 0;        // pixels of a patch's side
+  int64_t text_hidden = 0;  // columns of the result
+
+  NormKind norm = NormKind::kRms;
+  float norm_eps = 1e-5f;
+  bool norm_before_layers = true;  // of the embeddings
+  bool gated = true;               // activation(gate) * up
+  bool quick_gelu = false;         // x / (1 + e^(-1.702 x)), instead of `activation`
+  Activation activation = Activation::kGeluErf;
+  bool biases = false;  // of attention and MLP
+
+  VisionPositions positions = VisionPositions::kAxialRotary;
+  double rope_theta = 10000;
+  RopePairs rope_pairs = RopePairs::kHalves;
+  int64_t grid = 0;          // patches of a side of the largest picture
+  bool class_token = false;  // a learned row before the patches, which is dropped at the end
+
+  // Projector: an optional norm, an optional map of merge x merge patches to one, linear, activation, linear.
+  int64_t merge = 1;  // patches of a token's side
+  bool projector_norm = false, projector_biases = false;
+  float projector_eps = 1e-5f;
+  Activation projector_activation = Activation::kGeluErf;
+
+  VisionPreprocessing preprocessing;
+  int64_t placeholder = -1;  // id of the token that a chat template emits
+  ImageMarkers markers;
+
+  /// Pixels of a token's side.
+  int64_t token_pixels() const { return patch * merge; }
+  int64_t patch_values() const { return 3 * patch * patch; }
+  /// Patches of the largest picture.
+  int64_t grid_patches() const { return grid * grid; }
+};
+
+/// Size in pixels after resizing and cropping.
+struct PictureSize {
+  int64_t width = 0, height = 0;
+  friend bool operator==(const PictureSize&, const PictureSize&) = default;
+};
+PictureSize FitPicture(const VisionSpec& spec, int64_t width, int64_t height);
+
+}  // namespace ringside

@@ -1,0 +1,219 @@
+#include "engine/vision/vision_tower.h"
+
+#include <cmath>
+#include <numeric>
+
+#include "base/check.h"
+#include "kernels/formats/half.h"
+
+namespace ringside {
+namespace {
+
+constexpr float kQuickGelu = 1.702f;
+
+/// The values in the backend's activation type.
+std::vector<std::byte> InType(DType dtype, std::span<const float> values) {
+  const auto size = static_cast<size_t>(StorageBytes(dtype, 1));
+  std::vector<std::byte> out(values.size() * size);
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (dtype == DType::kF32) {
+      __builtin_memcpy(&out[i * size], &values[i], size);
+      continue;
+    }
+    const uint16_t half = dtype == DType::kF16 ? FloatToHalf(values[i]) : FloatToBf16(values[i]);
+    __builtin_memcpy(&out[i * size], &half, size);
+  }
+  return out;
+}
+
+}  // namespace
+
+VisionTower::VisionTower(Backend& backend, const VisionSpec& spec, VisionWeights weights)
+    : backend_(backend), spec_(spec), weights_(std::move(weights)) {
+  const DType dtype = backend.activation_dtype();
+  patch_values_ = {.dtype = dtype, .columns = PatchColumns(spec)};
+  stream_ = {.columns = spec.hidden};
+  normed_ = {.dtype = dtype, .columns = spec.hidden};
+  qkv_ = {.dtype = dtype, .columns = 3 * spec.heads * spec.head_dim};
+  attended_ = {.dtype = dtype, .columns = spec.heads * spec.head_dim};
+  mlp_in_ = {.dtype = dtype, .columns = (spec.gated ? 2 : 1) * spec.ffn};
+  mlp_mid_ = {.dtype = dtype, .columns = spec.gated ? spec.ffn : 0};
+  merged_ = {.dtype = dtype, .columns = spec.projector_norm ? spec.hidden : 0};
+  projected_ = {.dtype = dtype, .columns = spec.text_hidden};
+  out_ = {.columns = spec.text_hidden};
+}
+
+Status VisionTower::Reserve() {
+  const int64_t most = most_patches() + (spec_.class_token ? 1 : 0),
+                tokens = most_patches() / (spec_.merge * spec_.merge);
+  const auto reserve = [&](Scratch& scratch, int64_t rows) {
+    if (scratch.columns == 0) return Status::Ok();
+    const int64_t bytes = StorageBytes(scratch.dtype, rows * scratch.columns);
+    ASSIGN_OR_RETURN(scratch.memory, backend_.Allocate(static_cast<size_t>(bytes)));
+    return Status::Ok();
+  };
+  for (Scratch* scratch : {&patch_values_, &stream_, &normed_, &qkv_, &attended_, &mlp_in_, &mlp_mid_}) {
+    RETURN_IF_ERROR(reserve(*scratch, most));
+  }
+  for (Scratch* scratch : {&merged_, &projected_, &out_}) RETURN_IF_ERROR(reserve(*scratch, tokens));
+  ASSIGN_OR_RETURN(cache_, backend_.Allocate(static_cast<size_t>(CacheOf(most).slab_bytes())));
+  return Status::Ok();
+}
+
+KvShape VisionTower::CacheOf(int64_t rows) const {
+  return {.layers = 1,
+          .kv_heads = spec_.heads,
+          .head_dim = spec_.head_dim,
+          .dtype = backend_.activation_dtype(),
+          .pinned_tiles = KvShape::PinnedTiles(rows),
+          .ring_tiles = 1};
+}
+
+void VisionTower::Norm(Tensor x, const VisionVector& weight, const VisionVector& bias, Tensor y) const {
+  if (spec_.norm == NormKind::kRms)
+    backend_.RmsNorm(x, weight.data(), spec_.norm_eps, y);
+  else
+    backend_.LayerNorm(x, weight.data(), bias.data(), spec_.norm_eps, y);
+}
+
+// Axial RoPE (Pixtral, Agrawal et al. 2024): of the head's frequencies, the even ones turn by the patch's row and the
+// odd ones by its column.
+void VisionTower::ComputeAngles(const std::vector<PatchPosition>& positions) {
+  cosines_.clear(), sines_.clear();
+  if (spec_.positions != VisionPositions::kAxialRotary) return;
+  const int64_t pairs = spec_.head_dim / 2;
+  for (const PatchPosition& at : positions) {
+    for (int64_t i = 0; i < pairs; ++i) {
+      const bool of_row = i < pairs / 2;
+      const int64_t frequency = of_row ? 2 * i : 2 * (i - pairs / 2) + 1;
+      const double turns =
+          std::pow(spec_.rope_theta, -2.0 * static_cast<double>(frequency) / static_cast<double>(spec_.head_dim));
+      const double angle = static_cast<double>(of_row ? at.row : at.column) * turns;
+      cosines_.push_back(static_cast<float>(std::cos(angle)));
+      sines_.push_back(static_cast<float>(std::sin(angle)));
+    }
+  }
+}
+
+void VisionTower::Start(const Picture& picture) {
+  CHECK(!busy());
+  const Patches patches = MakePatches(spec_, picture);
+  patches_ = patches.rows * patches.columns;
+  CHECK_LE(patches_, most_patches());
+  layer_ = 0;
+  const int64_t columns = PatchColumns(spec_), first = rows() - patches_;
+  std::vector<float> padded(static_cast<size_t>(patches_ * columns));
+  for (int64_t i = 0; i < patches_; ++i) {
+    std::copy_n(patches.values.data() + i * spec_.patch_values(), spec_.patch_values(), padded.data() + i * columns);
+  }
+  const std::vector<std::byte> values = InType(patch_values_.dtype, padded);
+  const Tensor stream = stream_.Rows(rows());
+  backend_.CopyToDevice(patch_values_.memory.data(), values.data(), values.size());
+  const Weight* patch[] = {&weights_.patch};
+  backend_.Linear({.x = patch_values_.Rows(patches_), .weights = patch, .y = stream.Rows(first, patches_)});
+  if (spec_.class_token) {
+    std::vector<float> row(static_cast<size_t>(spec_.hidden));
+    backend_.CopyToHost(row.data(), weights_.class_row.data(), row.size() * sizeof(float));
+    backend_.Synchronize();
+    backend_.CopyToDevice(stream.data, row.data(), row.size() * sizeof(float));
+    backend_.Synchronize();
+  }
+  if (spec_.positions == VisionPositions::kLearned) {
+    std::vector<int64_t> all(static_cast<size_t>(rows()));
+    std::iota(all.begin(), all.end(), 0);
+    backend_.AddPositions(weights_.positions, all, stream);
+  }
+  if (weights_.input_norm.data() != nullptr) Norm(stream, weights_.input_norm, weights_.input_norm_bias, stream);
+  ComputeAngles(patches.positions);
+  first_live_.assign(static_cast<size_t>(rows()), rows());  // nothing follows the patches
+  backend_.Synchronize();                                   // `values` is freed
+}
+
+int64_t VisionTower::layer_products() const {
+  const int64_t heads = spec_.heads * spec_.head_dim,
+                weights = 4 * spec_.hidden * heads + (spec_.gated ? 3 : 2) * spec_.hidden * spec_.ffn;
+  return rows() * (weights + 2 * rows() * heads);
+}
+
+void VisionTower::Attend(const VisionLayer& layer) {
+  const int64_t count = rows();
+  const Tensor stream = stream_.Rows(count), normed = normed_.Rows(count), qkv = qkv_.Rows(count);
+  Norm(stream, layer.norm, layer.norm_bias, normed);
+  const Weight* in[] = {&layer.qkv[0], &layer.qkv[1], &layer.qkv[2]};
+  backend_.Linear({.x = normed, .weights = in, .bias = layer.qkv_bias.data(), .y = qkv});
+  const AttentionSegment segment{
+      .rows = count, .pinned = count, .first_live = first_live_.data(), .slab = cache_.data()};
+  const bool rotates = spec_.positions == VisionPositions::kAxialRotary;
+  const Tensor attended = attended_.Rows(count);
+  backend_.Attention({.qkv = qkv,
+                      .out = attended,
+                      .shape = CacheOf(count),
+                      .heads = spec_.heads,
+                      .rotary = rotates ? spec_.head_dim : 0,
+                      .pairs = rotates ? spec_.rope_pairs : RopePairs::kNone,
+                      .angles = {cosines_.data(), sines_.data(), cosines_.data(), sines_.data()},
+                      .scores = {.scale = 1 / std::sqrt(static_cast<float>(spec_.head_dim))},
+                      .seen = VisibleKeys::kPinned,
+                      .segments = {&segment, 1}});
+  const Weight* out[] = {&layer.out};
+  backend_.Linear({.x = attended, .weights = out, .bias = layer.out_bias.data(), .y = stream, .accumulate = true});
+}
+
+void VisionTower::Mlp(const VisionLayer& layer) {
+  const int64_t count = rows();
+  const Tensor stream = stream_.Rows(count), normed = normed_.Rows(count), hidden = mlp_in_.Rows(count);
+  Norm(stream, layer.mlp_norm, layer.mlp_norm_bias, normed);
+  std::vector<const Weight*> in;
+  for (const Weight& weight : layer.mlp_in) in.push_back(&weight);
+  backend_.Linear({.x = normed, .weights = in, .bias = layer.mlp_in_bias.data(), .y = hidden});
+  Tensor mid = hidden;
+  if (spec_.gated) {
+    mid = mlp_mid_.Rows(count);
+    backend_.MultiplyActivated(hidden, spec_.activation, mid);
+  } else if (spec_.quick_gelu) {
+    // x / (1 + e^(-a x)) is SiLU(a x) / a.
+    backend_.Scale(mid, kQuickGelu);
+    backend_.Activate(mid, Activation::kSilu);
+    backend_.Scale(mid, 1 / kQuickGelu);
+  } else {
+    backend_.Activate(mid, spec_.activation);
+  }
+  const Weight* out[] = {&layer.mlp_out};
+  backend_.Linear({.x = mid, .weights = out, .bias = layer.mlp_out_bias.data(), .y = stream, .accumulate = true});
+}
+
+bool VisionTower::Advance() {
+  CHECK(busy() && layer_ < spec_.layers);
+  const VisionLayer& layer = weights_.layers[static_cast<size_t>(layer_)];
+  Attend(layer);
+  Mlp(layer);
+  return ++layer_ == spec_.layers;
+}
+
+ImageRows VisionTower::Finish() {
+  CHECK(busy() && layer_ == spec_.layers);
+  const int64_t tokens = patches_ / (spec_.merge * spec_.merge), first = rows() - patches_;
+  Tensor x = stream_.Rows(rows()).Rows(first, patches_);
+  if (spec_.projector_norm) {
+    const Tensor normed = normed_.Rows(patches_);
+    backend_.RmsNorm(x, weights_.projector_norm.data(), spec_.projector_eps, normed);
+    // The patches of a token are adjacent rows, so that they are one row of this view.
+    const int64_t joined = spec_.hidden * spec_.merge * spec_.merge;
+    const Weight* merger[] = {&weights_.merger};
+    x = merged_.Rows(tokens);
+    backend_.Linear({.x = {normed.dtype, normed.data, tokens, joined, joined}, .weights = merger, .y = x});
+  }
+  const Tensor projected = projected_.Rows(tokens), out = out_.Rows(tokens);
+  const Weight *one[] = {&weights_.first}, *two[] = {&weights_.second};
+  backend_.Linear({.x = x, .weights = one, .bias = weights_.first_bias.data(), .y = projected});
+  backend_.Activate(projected, spec_.projector_activation);
+  backend_.Linear({.x = projected, .weights = two, .bias = weights_.second_bias.data(), .y = out});
+  ImageRows rows{.columns = spec_.text_hidden, .values = {}};
+  rows.values.resize(static_cast<size_t>(tokens * rows.columns));
+  backend_.CopyToHost(rows.values.data(), out.data, rows.values.size() * sizeof(float));
+  backend_.Synchronize();
+  patches_ = 0;
+  return rows;
+}
+
+}  // namespace ringside

@@ -1,0 +1,65 @@
+// Encodes pictures: patches to embeddings of the text network. One picture at a time, a few layers per call, so that an
+// engine can bound the work of a step. Uses the operations of a decoder; attention is that of an encoder, in which
+// every patch sees all others. THREAD: the backend's.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/vision/image_rows.h"
+#include "engine/vision/patches.h"
+#include "engine/vision/vision_weights.h"
+#include "kernels/backend.h"
+
+namespace ringside {
+
+class VisionTower {
+ public:
+  /// REQUIRES: `backend` outlives it.
+  VisionTower(Backend& backend, const VisionSpec& spec, VisionWeights weights);
+  /// Allocates the workspace of the largest picture. ERRORS: kOverloaded without memory.
+  Status Reserve();
+
+  int64_t weight_bytes() const { return weights_.bytes; }
+  bool busy() const { return patches_ > 0; }
+  /// Starts a picture. REQUIRES: not busy, Reserve; the picture has tokens (ImageFormat::Tokens).
+  void Start(const Picture& picture);
+  /// Multiplications of the next layer. REQUIRES: busy.
+  int64_t layer_products() const;
+  /// Computes one layer. Returns true after the last one. REQUIRES: busy.
+  bool Advance();
+  /// The rows of the picture; afterwards it is not busy. REQUIRES: Advance has returned true.
+  ImageRows Finish();
+
+ private:
+  /// Workspace [rows, columns].
+  struct Scratch {
+    DType dtype = DType::kF32;
+    int64_t columns = 0;
+    Buffer memory;
+    Tensor Rows(int64_t rows, int64_t width = 0) const {
+      return {dtype, memory.data(), rows, width == 0 ? columns : width, width == 0 ? columns : width};
+    }
+  };
+  int64_t most_patches() const { return spec_.grid_patches(); }
+  /// Rows of the stream: patches, after the class token if there is one.
+  int64_t rows() const { return patches_ + (spec_.class_token ? 1 : 0); }
+  KvShape CacheOf(int64_t rows) const;
+  void ComputeAngles(const std::vector<PatchPosition>& positions);
+  void Norm(Tensor x, const VisionVector& weight, const VisionVector& bias, Tensor y) const;
+  void Attend(const VisionLayer& layer);
+  void Mlp(const VisionLayer& layer);
+
+  Backend& backend_;
+  const VisionSpec spec_;
+  const VisionWeights weights_;
+  const VisionVector none_;
+  Scratch patch_values_, stream_, normed_, qkv_, attended_, mlp_in_, mlp_mid_, merged_, projected_, out_;
+  Buffer cache_;  // keys and values of the current layer
+
+  int64_t patches_ = 0, layer_ = 0;
+  std::vector<float> cosines_, sines_;  // [rows, head_dim / 2]
+  std::vector<int64_t> first_live_;     // AttentionSegment
+};
+
+}  // namespace ringside

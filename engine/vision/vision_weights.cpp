@@ -1,0 +1,186 @@
+#include "engine/vision/vision_weights.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/check.h"
+#include "kernels/formats/file_formats.h"
+
+namespace ringside {
+namespace {
+
+class VisionLoader {
+ public:
+  VisionLoader(const VisionSpec& spec, Backend& backend) : spec_(spec), backend_(backend) {
+    weights_.layers.resize(static_cast<size_t>(spec.layers));
+    for (VisionLayer& layer : weights_.layers) {
+      layer.qkv.resize(3);
+      layer.mlp_in.resize(spec.gated ? 2 : 1);
+    }
+  }
+
+  Status Load(const PlannedVisionTensor& planned, const FileTensor& tensor) {
+    if (IsQuantized(tensor.data.dtype) || tensor.packed != nullptr || !tensor.pieces.empty()) {
+      return InvalidArgument(
+          fmt::format("tensor '{}' is quantized, which is not supported in a vision tower", tensor.name));
+    }
+    VisionLayer none;
+    VisionLayer& layer = planned.layer < 0 ? none : weights_.layers[static_cast<size_t>(planned.layer)];
+    if (const auto matrix = MatrixOf(planned.role, layer); matrix != nullptr)
+      return LoadMatrix(planned.role, tensor, matrix);
+    if (VisionVector* joined = JoinedOf(planned.role, layer); joined != nullptr) return LoadJoined(tensor, joined);
+    return Upload(Values(tensor), VectorOf(planned.role, layer));
+  }
+
+  VisionWeights Finish() {
+    backend_.Synchronize();
+    return std::move(weights_);
+  }
+
+ private:
+  template <class Member>
+  struct Place {
+    VisionRole role;
+    Member* member;
+  };
+  template <class Member>
+  static Member* Find(std::initializer_list<Place<Member>> places, VisionRole role) {
+    const auto found = std::ranges::find(places, role, &Place<Member>::role);
+    return found == places.end() ? nullptr : found->member;
+  }
+
+  Weight* MatrixOf(VisionRole role, VisionLayer& layer) {
+    return Find<Weight>({{VisionRole::kPatch, &weights_.patch},
+                         {VisionRole::kPositions, &weights_.positions},
+                         {VisionRole::kQuery, &layer.qkv.data()[0]},
+                         {VisionRole::kKey, &layer.qkv.data()[1]},
+                         {VisionRole::kValue, &layer.qkv.data()[2]},
+                         {VisionRole::kOut, &layer.out},
+                         {VisionRole::kGate, &layer.mlp_in.data()[0]},
+                         {VisionRole::kUp, layer.mlp_in.data() + std::max<ptrdiff_t>(0, std::ssize(layer.mlp_in) - 1)},
+                         {VisionRole::kDown, &layer.mlp_out},
+                         {VisionRole::kMerger, &weights_.merger},
+                         {VisionRole::kFirst, &weights_.first},
+                         {VisionRole::kSecond, &weights_.second}},
+                        role);
+  }
+
+  /// A vector that consists of the parts of several tensors, which are loaded in order.
+  VisionVector* JoinedOf(VisionRole role, VisionLayer& layer) {
+    return Find<VisionVector>({{VisionRole::kQueryBias, &layer.qkv_bias},
+                               {VisionRole::kKeyBias, &layer.qkv_bias},
+                               {VisionRole::kValueBias, &layer.qkv_bias}},
+                              role);
+  }
+
+  VisionVector* VectorOf(VisionRole role, VisionLayer& layer) {
+    VisionVector* found = Find<VisionVector>({{VisionRole::kClass, &weights_.class_row},
+                                              {VisionRole::kInputNorm, &weights_.input_norm},
+                                              {VisionRole::kInputNormBias, &weights_.input_norm_bias},
+                                              {VisionRole::kNorm, &layer.norm},
+                                              {VisionRole::kNormBias, &layer.norm_bias},
+                                              {VisionRole::kOutBias, &layer.out_bias},
+                                              {VisionRole::kMlpNorm, &layer.mlp_norm},
+                                              {VisionRole::kMlpNormBias, &layer.mlp_norm_bias},
+                                              {VisionRole::kUpBias, &layer.mlp_in_bias},
+                                              {VisionRole::kDownBias, &layer.mlp_out_bias},
+                                              {VisionRole::kProjectorNorm, &weights_.projector_norm},
+                                              {VisionRole::kFirstBias, &weights_.first_bias},
+                                              {VisionRole::kSecondBias, &weights_.second_bias}},
+                                             role);
+    CHECK(found != nullptr);
+    return found;
+  }
+
+  static std::vector<float> Values(const FileTensor& tensor) {
+    std::vector<float> values(static_cast<size_t>(tensor.data.rows * tensor.data.cols));
+    for (int64_t row = 0; row < tensor.data.rows; ++row) {
+      ReadFileRow(tensor.data, row, values.data() + row * tensor.data.cols);
+    }
+    return values;
+  }
+
+  Status Upload(const std::vector<float>& values, VisionVector* to) {
+    const size_t bytes = values.size() * sizeof(float);
+    ASSIGN_OR_RETURN(to->buffer, backend_.Allocate(bytes));
+    backend_.CopyToDevice(to->buffer.data(), values.data(), bytes);
+    backend_.Synchronize();
+    weights_.bytes += static_cast<int64_t>(bytes);
+    return Status::Ok();
+  }
+
+  Status LoadJoined(const FileTensor& tensor, VisionVector* to) {
+    std::vector<float>& all = joined_[to];
+    const std::vector<float> values = Values(tensor);
+    all.insert(all.end(), values.begin(), values.end());
+    if (all.size() < 3 * values.size()) return Status::Ok();
+    return Upload(std::exchange(all, {}), to);
+  }
+
+  Status LoadMatrix(VisionRole role, const FileTensor& tensor, Weight* weight) {
+    HostTensor host = tensor.data;
+    host.rows = tensor.shape.front();
+    host.cols = tensor.data.rows * tensor.data.cols / host.rows;
+    host.table = role == VisionRole::kPositions;
+    host.adapter = true;
+    std::vector<std::byte> aligned;
+    std::vector<float> made;
+    if (role == VisionRole::kPatch) {
+      made = Padded(Values(tensor), host.cols, PatchColumns(spec_));
+      host.cols = PatchColumns(spec_);
+    } else if (role == VisionRole::kMerger) {
+      made = ByPatch(Values(tensor), host.cols);
+    } else {
+      aligned.assign(host.bytes.begin(), host.bytes.end());  // safetensors data may be unaligned
+      host.bytes = aligned;
+    }
+    if (!made.empty()) host.dtype = DType::kF32, host.bytes = std::as_bytes(std::span(made));
+    auto loaded = backend_.LoadWeight(host);
+    if (!loaded.ok()) {
+      return Status(loaded.status().code(), fmt::format("tensor '{}': {}", tensor.name, loaded.status().message()));
+    }
+    *weight = std::move(*loaded);
+    weights_.bytes += static_cast<int64_t>(weight->data.bytes() + weight->scales.bytes());
+    return Status::Ok();
+  }
+
+  static std::vector<float> Padded(const std::vector<float>& values, int64_t cols, int64_t padded) {
+    const auto rows = std::ssize(values) / cols;
+    std::vector<float> out(static_cast<size_t>(rows * padded));
+    for (int64_t row = 0; row < rows; ++row) std::copy_n(values.data() + row * cols, cols, out.data() + row * padded);
+    return out;
+  }
+
+  /// The columns of the merger in the order in which a token's patches are stored: patch by patch.
+  std::vector<float> ByPatch(const std::vector<float>& values, int64_t cols) const {
+    const int64_t patches = spec_.merge * spec_.merge;
+    std::vector<float> out(values.size());
+    for (size_t i = 0; i < values.size(); ++i) {
+      const int64_t row = static_cast<int64_t>(i) / cols, column = static_cast<int64_t>(i) % cols;
+      const int64_t channel = column / patches, patch = column % patches;
+      out[static_cast<size_t>(row * cols + patch * spec_.hidden + channel)] = values[i];
+    }
+    return out;
+  }
+
+  const VisionSpec& spec_;
+  Backend& backend_;
+  VisionWeights weights_;
+  std::map<VisionVector*, std::vector<float>> joined_;
+};
+
+}  // namespace
+
+Result<VisionWeights> LoadVisionWeights(const VisionPlan& plan, std::span<const FileTensor> tensors, Backend& backend) {
+  CHECK_EQ(tensors.size(), plan.tensors.size());
+  VisionLoader loader(plan.spec, backend);
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    CHECK(tensors[i].shape == plan.tensors[i].shape);
+    RETURN_IF_ERROR(loader.Load(plan.tensors[i], tensors[i]));
+  }
+  return loader.Finish();
+}
+
+}  // namespace ringside

@@ -1,0 +1,257 @@
+#!/usr/bin/env python3
+"""Makes the tiny random models with vision towers of vision/, and their results with the reference implementations.
+
+    make_vision_golden.py [FOLDER [NAME ...]]         needs torch, torchvision, transformers, safetensors, tokenizers, pillow, gguf
+
+Per model config.json, preprocessor_config.json, tokenizer.json, float16 safetensors (every weight is exact in it), and
+for each picture: NAME.rgb (bytes [height, width, 3]), NAME.pixels (float32 [3, height, width]: resized by Pillow with
+the processor's sizes, and normalised), NAME.rows (float32 [rows, hidden]: the projector's output), NAME.ids (int32: a
+prompt with the picture, whose rows have the placeholder's id) and NAME.logits (float32 [LAST, vocabulary], after the last
+ids), from float64 runs. Also resize_*.rgb: a picture resized by Pillow; and
+mistral3_gguf: that model as llama.cpp's two GGUF files. (Pillow 13 resizes the height first if it shrinks by more than
+twice as many pixels as the width, earlier ones never do; none of these pictures does.)
+"""
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import gguf
+import numpy as np
+import torch
+import transformers
+from PIL import Image
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+
+SPECIAL = ["<unk>", "<s>", "</s>", "[IMG]", "[IMG_BREAK]", "[IMG_END]"]
+IMAGE, BREAK, END = 3, 4, 5
+VOCAB = 264  # special tokens and bytes, rounded up
+TEXT = dict(vocab_size=VOCAB, bos_token_id=1, eos_token_id=2, pad_token_id=0, hidden_size=32, intermediate_size=48,
+            num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=8, max_position_embeddings=512)
+PIXTRAL = dict(model_type="pixtral", hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=2,
+               head_dim=16, image_size=48, patch_size=4, hidden_act="silu")
+CLIP = dict(model_type="clip_vision_model", hidden_size=32, intermediate_size=48, num_hidden_layers=3,
+            num_attention_heads=2, image_size=24, patch_size=4, projection_dim=16)
+MEAN, DEVIATION = [0.48145466, 0.4578275, 0.40821073], [0.26862954, 0.26130258, 0.27577711]
+# name: (class, its configuration)
+MODELS = {
+    "mistral3": ("Mistral3", dict(text_config=dict(TEXT, model_type="mistral"), vision_config=PIXTRAL,
+                                  spatial_merge_size=2, vision_feature_layer=-1, image_token_index=IMAGE)),
+    "pixtral": ("Llava", dict(text_config=dict(TEXT, model_type="mistral"), vision_config=PIXTRAL,
+                              vision_feature_layer=-1, vision_feature_select_strategy="full",
+                              image_token_index=IMAGE)),
+    "llava": ("Llava", dict(text_config=dict(TEXT, model_type="llama"), vision_config=CLIP, vision_feature_layer=-2,
+                            vision_feature_select_strategy="default", image_token_index=IMAGE)),
+}
+LAST = 13  # logits that are stored
+# name: width, height; the second is resized
+PICTURES = {"fits": (40, 24), "large": (97, 61)}
+
+
+def picture(width, height, seed):
+    """A gradient with noise."""
+    random = np.random.default_rng(seed)
+    y, x = np.mgrid[0:height, 0:width]
+    waves = [np.sin(x / (3 + c)) * np.cos(y / (5 - c)) * 90 + 128 for c in range(3)]
+    return np.clip(np.stack(waves, -1) + random.normal(0, 20, (height, width, 3)), 0, 255).astype(np.uint8)
+
+
+def fill(model, seed):
+    """Random weights, exact in float16: matrices preserve the scale of their input, queries and keys are sharpened."""
+    generator = torch.Generator().manual_seed(seed)
+    for name, tensor in model.state_dict().items():
+        if not tensor.is_floating_point() or tensor.ndim == 0:
+            continue
+        noise = torch.randn(tensor.shape, generator=generator, dtype=torch.float64)
+        if name.endswith("bias"):
+            value = 0.3 * noise
+        elif tensor.ndim == 1 and "class_embedding" not in name:
+            value = 1 + 0.2 * noise
+        elif any(part in name for part in ("embed_tokens", "position_embedding", "class_embedding")):
+            value = 0.7 * noise
+        else:
+            inputs = int(np.prod(tensor.shape[1:]))
+            value = noise * (1.6 if "q_proj" in name or "k_proj" in name else 1.0) / np.sqrt(inputs)
+        tensor.copy_(value.half())
+    return model.double().eval()
+
+
+def fitted(name, width, height):
+    """Size after the resize, and after the crop, as the family's processor computes it."""
+    if name == "llava":
+        edge = CLIP["image_size"]
+        short, long = min(width, height), max(width, height)
+        scaled = int(edge * long / short)
+        return (edge, scaled) if width <= height else (scaled, edge), (edge, edge)
+    unit = PIXTRAL["patch_size"] * (2 if name == "mistral3" else 1)
+    ratio = max(height / PIXTRAL["image_size"], width / PIXTRAL["image_size"])
+    if ratio > 1:
+        height, width = int(np.floor(height / ratio)), int(np.floor(width / ratio))
+    size = (-(-width // unit) * unit, -(-height // unit) * unit)
+    return size, size
+
+
+def pixels(name, rgb):
+    scaled, (width, height) = fitted(name, rgb.shape[1], rgb.shape[0])
+    image = Image.fromarray(rgb).resize(scaled, Image.BICUBIC)
+    left, top = (scaled[0] - width) // 2, (scaled[1] - height) // 2
+    cut = np.asarray(image.crop((left, top, left + width, top + height))).astype(np.float64)
+    return ((cut / 255 - MEAN) / DEVIATION).transpose(2, 0, 1)
+
+
+def prompt(name, height, width):
+    rows, columns = height // (8 if name == "mistral3" else 4), width // (8 if name == "mistral3" else 4)
+    if name == "llava":
+        image = [IMAGE] * (rows * columns)
+    else:
+        image = ([IMAGE] * columns + [BREAK]) * rows
+        image[-1] = END
+    return [1, 80, 81] + image + [(i * i * 7 + i * 13) % 250 + 8 for i in range(12)]
+
+
+def write_tokenizer(path):
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = {token: i for i, token in enumerate(SPECIAL + letters)}
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens([AddedToken(token, special=True) for token in SPECIAL])
+    tokenizer.save(str(path), pretty=False)
+
+
+def interleaved(value, heads):
+    """Rows of adjacent rotary pairs, as llama.cpp's converter stores queries and keys."""
+    rows = value.reshape(heads, 2, value.shape[0] // heads // 2, *value.shape[1:])
+    return np.ascontiguousarray(rows.swapaxes(1, 2).reshape(value.shape))
+
+
+def write_text_gguf(path, model):
+    config = model.config.text_config
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_name("vision")
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_feed_forward_length(config.intermediate_size)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    writer.add_key_length(config.head_dim)
+    writer.add_value_length(config.head_dim)
+    writer.add_rope_dimension_count(config.head_dim)
+    writer.add_rope_freq_base(10000.0)
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_vocab_size(config.vocab_size)
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("gpt-2")
+    writer.add_token_list(SPECIAL + letters + ["ab"])
+    writer.add_token_types([gguf.TokenType.CONTROL] * len(SPECIAL) + [gguf.TokenType.NORMAL] * (len(letters) + 1))
+    writer.add_token_merges(["a b"])
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, config.num_hidden_layers)
+    for key, tensor in model.state_dict().items():
+        if not key.startswith(("model.language_model.", "lm_head.")):
+            continue
+        value = tensor.half().numpy()
+        if "q_proj" in key:
+            value = interleaved(value, config.num_attention_heads)
+        if "k_proj" in key:
+            value = interleaved(value, config.num_key_value_heads)
+        value = value.astype(np.float32) if value.ndim == 1 else value
+        writer.add_tensor(names.get_name(key.replace("model.language_model.", "model."), (".weight",)), value)
+    finish(writer)
+
+
+def write_mmproj(path, model):
+    """llama.cpp's file of the tower, with the keys and names of its converter."""
+    config = model.config.vision_config
+    writer = gguf.GGUFWriter(path, "clip")
+    writer.add_clip_has_vision_encoder(True)
+    writer.add_clip_projector_type(gguf.VisionProjectorType.PIXTRAL)
+    writer.add_vision_projection_dim(model.config.text_config.hidden_size)
+    writer.add_vision_image_size(config.image_size)
+    writer.add_vision_patch_size(config.patch_size)
+    writer.add_vision_embedding_length(config.hidden_size)
+    writer.add_vision_feed_forward_length(config.intermediate_size)
+    writer.add_vision_block_count(config.num_hidden_layers)
+    writer.add_vision_head_count(config.num_attention_heads)
+    writer.add_vision_attention_layernorm_eps(1e-5)
+    writer.add_vision_image_mean(MEAN)
+    writer.add_vision_image_std(DEVIATION)
+    writer.add_vision_use_silu(True)
+    writer.add_vision_spatial_merge_size(model.config.spatial_merge_size)
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.MMPROJ, 24)  # also numbers the projector's matrices
+    for key, tensor in model.state_dict().items():
+        if "language_model" in key or key.startswith("lm_head"):
+            continue
+        value = tensor.half().numpy()
+        if "q_proj" in key or "k_proj" in key:
+            value = interleaved(value, config.num_attention_heads)
+        value = value.astype(np.float32) if value.ndim == 1 else value
+        writer.add_tensor(names.get_name(key.removeprefix("model."), (".weight", ".bias")), value)
+    finish(writer)
+
+
+def finish(writer):
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def rows_of(model, values, size):
+    features = model.get_image_features(pixel_values=values, image_sizes=[size], return_dict=True) \
+        if "Mistral3" in type(model).__name__ or model.config.vision_config.model_type == "pixtral" \
+        else model.get_image_features(pixel_values=values, return_dict=True)
+    features = getattr(features, "pooler_output", features)
+    return torch.cat([part.reshape(-1, part.shape[-1]) for part in features])
+
+
+def main(out, names):
+    for seed, (name, (kind, options)) in enumerate(MODELS.items()):
+        if names and name not in names:
+            continue
+        folder = out / name
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        config = getattr(transformers, kind + "Config")(**options)
+        model = getattr(transformers, kind + "ForConditionalGeneration")(config)
+        model.set_attn_implementation("eager")
+        model = fill(model, seed + 900)
+        for number, (label, (width, height)) in enumerate(PICTURES.items()):
+            rgb = picture(width, height, number)
+            values = pixels(name, rgb)
+            ids = prompt(name, *values.shape[1:])
+            batch = torch.from_numpy(values)[None]
+            extra = {} if name == "llava" else dict(image_sizes=torch.tensor([values.shape[1:]]))
+            with torch.no_grad():
+                rows = rows_of(model, batch, values.shape[1:])
+                logits = model(input_ids=torch.tensor([ids]), pixel_values=batch, **extra).logits[0]
+            assert len(rows) == ids.count(IMAGE), (len(rows), ids.count(IMAGE))
+            rgb.tofile(folder / f"{label}.rgb")
+            values.astype("<f4").tofile(folder / f"{label}.pixels")
+            rows.float().numpy().astype("<f4").tofile(folder / f"{label}.rows")
+            np.array(ids, "<i4").tofile(folder / f"{label}.ids")
+            logits[-LAST:].float().numpy().astype("<f4").tofile(folder / f"{label}.logits")
+        if name == "mistral3":
+            (out / "mistral3_gguf").mkdir(exist_ok=True)
+            write_text_gguf(out / "mistral3_gguf" / "model.gguf", model)
+            write_mmproj(out / "mistral3_gguf" / "mmproj-model.gguf", model)
+        model.half().save_pretrained(folder)  # last, because it also rounds the weights used for the computation
+        (folder / "generation_config.json").unlink(missing_ok=True)
+        edge = dict(shortest_edge=24) if name == "llava" else dict(longest_edge=48)
+        crop = dict(crop_size=dict(height=24, width=24)) if name == "llava" else {}
+        (folder / "preprocessor_config.json").write_text(json.dumps(
+            dict(size=edge, **crop, image_mean=MEAN, image_std=DEVIATION, resample=3)))
+        write_tokenizer(folder / "tokenizer.json")
+    rgb = picture(*PICTURES["large"], 1)
+    for label, size, how in (("small", (40, 24), Image.BICUBIC), ("larger", (120, 70), Image.BICUBIC),
+                             ("bilinear", (33, 80), Image.BILINEAR)):
+        np.asarray(Image.fromarray(rgb).resize(size, how)).tofile(out / f"resize_{label}.rgb")
+    total = sum(p.stat().st_size for p in out.rglob("*") if p.is_file())
+    print(f"{total} bytes in {out}")
+
+
+if __name__ == "__main__":
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent / "vision", sys.argv[2:])
