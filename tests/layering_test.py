@@ -99,8 +99,8 @@ MAY_INCLUDE = {
                    " session/table ws/json ws/access ws/transport ws/fields ws/content",
     "ws/chat": "base engine/text engine/grammar engine session/journal session/tools session session/table"
                " ws/json ws/access ws/transport ws/fields ws/content",
-    "ws": "base base/cli base/model_files kernels cache/store engine/text engine/families engine/model engine engine/fleet"
-          " engine/overload session/journal session/postgres session/tools session/chat/templates"
+    "ws": "base base/cli base/model_files kernels cache/store engine/text engine/families engine/vision engine/model engine engine/fleet"
+          " engine/overload session/journal session/pictures session/postgres session/tools session/chat/templates"
           " session session/table ws/json ws/access ws/transport ws/transport/tls ws/fields ws/content ws/config ws/openai ws/chat ws/page"
           " ws/realtime",
     "clients/wire": "base/json",
