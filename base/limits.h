@@ -37,6 +37,18 @@ inline constexpr int64_t kMaxMetadataEntries = 16;
 inline constexpr int64_t kMaxMetadataKeyBytes = 64;
 inline constexpr int64_t kMaxMetadataValueBytes = 512;
 
+// Images of messages
+inline constexpr int64_t kMaxImagesPerRequest = 64;
+inline constexpr int64_t kMaxImagePixels = 32 << 20;         // of one image: 96 MiB decoded
+inline constexpr int64_t kMaxImageFileBytes = 16 << 20;      // of one file; a request has kMaxMessageBytes
+inline constexpr int64_t kMaxTurnPictureBytes = 1 << 30;     // decoded images of a conversation, while a turn runs
+inline constexpr int64_t kPictureCacheBytes = 256 << 20;     // decoded images kept between turns
+inline constexpr int64_t kMaxImageDecoders = 2;              // decoding processes at once, each of another owner
+inline constexpr int64_t kMaxImageSecondsPerRequest = 30;    // until its last image is decoded
+inline constexpr int64_t kImageDecoderBytes = 512 << 20;     // address space of one
+inline constexpr int64_t kImageDecoderSeconds = 10;          // of one, by the clock
+inline constexpr int64_t kImageDecoderPatienceSeconds = 10;  // of an image that waits for its process
+
 // A grammar that constrains an answer
 inline constexpr int kMaxGroupDepth = 100;                   // of GBNF and regular expressions
 inline constexpr int64_t kMaxQuotedRuleBytes = 256;          // of a rule's name in a message

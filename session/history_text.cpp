@@ -7,7 +7,7 @@ namespace {
 
 // Bytes that never occur in UTF-8, so that no text contains them.
 constexpr char kModel = '\xF9', kWindow = '\xFA', kInstructions = '\xFB', kAdapter = '\xFC', kTools = '\xFD',
-               kTokens = '\xFE', kMessageEnd = '\xFF';
+               kTokens = '\xFE', kMessageEnd = '\xFF', kImages = '\xF8';
 
 void AppendPart(char kind, std::string_view text, std::string* history) {
   history->push_back(kind);
@@ -23,6 +23,12 @@ void AppendMessage(ChatRole role, std::string_view text, int64_t calls_at, std::
   history->push_back(static_cast<char>('0' + static_cast<int>(role)));
   calls_at < 0 ? history->append(text) : history->append(ComparableText(text, calls_at));
   history->push_back(kMessageEnd);
+}
+
+void AppendImages(std::span<const ItemImage> images, std::string* history) {
+  for (const ItemImage& image : images) {
+    if (image.file != nullptr) AppendPart(kImages, HexOf(image.file->digest), history);
+  }
 }
 
 void AppendAdapter(std::string_view adapter, std::string* history) {
@@ -65,7 +71,10 @@ std::string HistoryText(const TurnSpec& spec) {
     return history;
   }
   AppendHead(spec.instructions, spec.tools ? std::string_view(spec.tools->lines) : "", &history);
-  for (const NewItem& item : spec.input) AppendMessage(item.role, item.text, item.calls_at, &history);
+  for (const NewItem& item : spec.input) {
+    AppendMessage(item.role, item.text, item.calls_at, &history);
+    for (const NewImage& image : item.images) AppendImages({&image.image, 1}, &history);
+  }
   return history;
 }
 

@@ -14,6 +14,8 @@ namespace ringside {
 void AppendAdapter(std::string_view adapter, std::string* history);
 /// Appends a chat message; `calls_at` as in Item.
 void AppendMessage(ChatRole role, std::string_view text, int64_t calls_at, std::string* history);
+/// Appended after a message: its images. A message without images appends nothing.
+void AppendImages(std::span<const ItemImage> images, std::string* history);
 /// Appended before the adapter in a server with several models.
 void AppendModel(std::string_view model, std::string* history);
 

@@ -3,6 +3,7 @@
 #include "base/bytes.h"
 #include "base/limits.h"
 #include "base/refusals/context_overflow.h"
+#include "session/image_records.h"
 
 namespace ringside {
 namespace {
@@ -60,14 +61,15 @@ void WriteName(ByteWriter& out, const std::string& name) {
 }
 std::string ReadName(ByteReader& in) { return in.done() ? "" : in.String(); }
 
-// Role and flags of the optional parts after the text: reasoning, tool calls, the form of a cut answer. Items of older
-// versions have none.
-constexpr uint8_t kRoles = 4, kHasCalls = 4, kHasForm = 8, kHasReasoning = 16;
+// Role and flags of the optional parts after the text: reasoning, tool calls, the form of a cut answer, images. Items
+// of older versions have none.
+constexpr uint8_t kRoles = 4, kHasCalls = 4, kHasForm = 8, kHasReasoning = 16, kHasImages = 32;
 
 void Write(ByteWriter& out, const Item& item) {
   const bool calls = item.calls_at >= 0 || !item.call_ids.empty(), form = item.form.size() > 0;
   const bool reasoning = item.reasoning.size() > 0;
-  const int flags = (calls ? kHasCalls : 0) | (form ? kHasForm : 0) | (reasoning ? kHasReasoning : 0);
+  const int flags = (calls ? kHasCalls : 0) | (form ? kHasForm : 0) | (reasoning ? kHasReasoning : 0) |
+                    (item.images.empty() ? 0 : kHasImages);
   out.String(item.id);
   out.Byte(static_cast<uint8_t>(static_cast<uint8_t>(item.role) | flags));
   out.String(item.text);
@@ -77,6 +79,7 @@ void Write(ByteWriter& out, const Item& item) {
     out.String(item.call_ids);
   }
   if (form) out.String(item.form);
+  if (!item.images.empty()) WriteDigests(item.images, &out);
   out.Bool(item.complete);
   out.Bool(item.sampled);
   out.Signed(item.token_begin);
@@ -86,7 +89,7 @@ void Write(ByteWriter& out, const Item& item) {
 Item ReadItem(ByteReader& in) {
   Item item;
   item.id = in.String();
-  const uint8_t role = in.Enum<uint8_t>(kRoles - 1 + kHasCalls + kHasForm + kHasReasoning);
+  const uint8_t role = in.Enum<uint8_t>(kRoles - 1 + kHasCalls + kHasForm + kHasReasoning + kHasImages);
   item.role = static_cast<ChatRole>(role % kRoles);
   item.text = in.String();
   if ((role & kHasReasoning) != 0) item.reasoning = in.String();
@@ -95,6 +98,7 @@ Item ReadItem(ByteReader& in) {
     item.call_ids = in.String();
   }
   if ((role & kHasForm) != 0) item.form = in.String();
+  if ((role & kHasImages) != 0) item.images = ReadDigests(&in);
   item.complete = in.Bool();
   item.sampled = in.Bool();
   item.token_begin = in.Signed();

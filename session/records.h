@@ -37,6 +37,7 @@ enum class RecordType : uint8_t {
   kModel = 13,
   kShared = 14,    // session/share.h
   kUnshared = 15,  // as well
+  kImage = 16,     // image_records.h; precedes the records whose items have the image
 };
 
 /// First record of every session.

@@ -7,6 +7,7 @@
 #include "base/defect.h"
 #include "base/worker_pool.h"
 #include "cache/store/tiered_store.h"
+#include "session/image_records.h"
 
 namespace ringside {
 namespace {
@@ -234,7 +235,9 @@ std::vector<JournalRecord> Session::CreationRecords() const {
       Encode(CreatedRecord{owner_, conversation_.created_at, conversation_.metadata, std::move(window),
                            conversation_.epoch, context_->codec_name})};
   if (!conversation_.timeline.items().empty() || conversation_.timeline.head().instructions) {
-    records.push_back(Encode(TimelineRecord{conversation_.timeline.PatchFrom(Timeline()), false}));
+    TimelinePatch patch = conversation_.timeline.PatchFrom(Timeline());
+    for (JournalRecord& image : ImageRecords(patch, Timeline())) records.push_back(std::move(image));
+    records.push_back(Encode(TimelineRecord{std::move(patch), false}));
   }
   return records;
 }

@@ -62,8 +62,8 @@ class Session : public std::enable_shared_from_this<Session> {
   /// Marks the summary in the journal as outdated.
   void Changed();
   /// Writes an outdated summary to the journal without waiting. Does nothing while a turn runs, whose end marks it
-  /// again; while a turn starts, or if the journal's queue is full, it stays marked. `last`: even if it is full, because
-  /// the session leaves memory.
+  /// again; while a turn starts, or if the journal's queue is full, it stays marked. `last`: even if it is full,
+  /// because the session leaves memory.
   void WriteSummary(bool last = false);
   SharedList<Item> Items() const;
   /// The tool definitions in the timeline.
@@ -130,6 +130,7 @@ class Session : public std::enable_shared_from_this<Session> {
 
   struct Prepared {
     TurnRequest request;
+    std::vector<ItemImage> images;       // of request.images, which have no pictures yet
     std::vector<std::string> forgotten;  // responses above the session's limit
   };
   /// Checks and renders a turn and makes it the running one; the session is busy meanwhile. With `head`, requires that
@@ -190,7 +191,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::string CacheOwner(bool stores) const;
   /// The running turn's journal entry, including the session's creation if necessary; nullopt if the turn is not
   /// stored.
-  std::optional<JournalEntry> TurnEntry(bool store, JournalRecord turn) const;
+  std::optional<JournalEntry> TurnEntry(bool store, std::vector<JournalRecord> turn) const;
   std::vector<JournalRecord> CreationRecords() const;
   SessionSummary Summary(uint64_t seq) const;
   void ChangedLocked();

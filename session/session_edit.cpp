@@ -1,6 +1,7 @@
 // Changes of a session's timeline between turns.
 #include <algorithm>
 
+#include "session/image_records.h"
 #include "session/session.h"
 
 namespace ringside {
@@ -24,7 +25,9 @@ Status Session::ChangeTimeline(std::unique_lock<std::mutex>& lock, Timeline next
   std::vector<JournalRecord> records;
   if (journal_.durable()) {
     if (journal_.foreign()) records.push_back(EncodeName(RecordType::kRetokenised, context_->codec_name));
-    records.push_back(Encode(TimelineRecord{next.PatchFrom(conversation_.timeline), truncates}));
+    TimelinePatch patch = next.PatchFrom(conversation_.timeline);
+    for (JournalRecord& image : ImageRecords(patch, conversation_.timeline)) records.push_back(std::move(image));
+    records.push_back(Encode(TimelineRecord{std::move(patch), truncates}));
   }
   changing_ = true;
   const SharedList<Item> before = conversation_.timeline.items();

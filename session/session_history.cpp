@@ -33,7 +33,10 @@ std::string Session::History() const {
     return text;
   }
   AppendHead(timeline.head().instructions, timeline.head().tools, &text);
-  for (const Item& item : timeline.items()) AppendMessage(item.role, item.text, item.calls_at, &text);
+  for (const Item& item : timeline.items()) {
+    AppendMessage(item.role, item.text, item.calls_at, &text);
+    AppendImages(item.images, &text);
+  }
   return text;
 }
 
@@ -64,7 +67,8 @@ std::optional<Session::HistoryMatch> Session::MatchHistory(const TurnSpec& spec)
   const auto same = [&](size_t i) {
     const Item& item = items[i];
     const NewItem& asked = spec.input[i];
-    if (item.role != asked.role || (asked.reasoning_cleared && item.reasoning.size() > 0)) return false;
+    const bool same_images = std::ranges::equal(item.images, asked.images, {}, {}, &NewImage::image);
+    if (!same_images || item.role != asked.role || (asked.reasoning_cleared && item.reasoning.size() > 0)) return false;
     if (item.calls_at < 0 || asked.calls_at < 0) return item.calls_at == asked.calls_at && item.text == asked.text;
     return ComparableText(item.text, item.calls_at) == ComparableText(asked.text, asked.calls_at);
   };

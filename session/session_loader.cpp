@@ -60,6 +60,8 @@ Status SessionLoader::Apply(const JournalRecord& record) {
       std::erase_if(conversation_.shares, [&](const Share& one) { return one.id == share; });
       return Status::Ok();
     }
+    case RecordType::kImage:
+      return images_.Add(record.payload);
   }
   return Mismatch("the record's kind is unknown to this version");
 }
@@ -80,6 +82,7 @@ Status SessionLoader::ApplyRetokenised(std::string_view payload) {
 
 Status SessionLoader::ApplyTimeline(std::string_view payload) {
   ASSIGN_OR_RETURN(TimelineRecord record, DecodeTimeline(payload));
+  RETURN_IF_ERROR(images_.Resolve(&record.patch));
   if (turns_.running()) turns_.Cut();
   const SharedList<Item> before = conversation_.timeline.items();
   RETURN_IF_ERROR(conversation_.timeline.Apply(std::move(record.patch), journal_.vocabulary()));
@@ -91,6 +94,7 @@ Status SessionLoader::ApplyTimeline(std::string_view payload) {
 
 Status SessionLoader::ApplyTurn(std::string_view payload) {
   ASSIGN_OR_RETURN(TurnRecord record, DecodeTurn(payload));
+  RETURN_IF_ERROR(images_.Resolve(&record.patch));
   if (!record.warm_up && record.patch.answer_begin < 0) return Corruption("session: a turn without an open answer");
   if (turns_.running()) turns_.Cut();  // the disk was full when it was cut
   ActiveTurn turn(NextEngineId(), conversation_.timeline);

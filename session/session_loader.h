@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 #include "session/conversation.h"
+#include "session/image_records.h"
 #include "session/session_context.h"
 #include "session/session_journal.h"
 #include "session/turn/turn_progress.h"
@@ -45,6 +46,7 @@ class SessionLoader {
   Conversation& conversation_;
   SessionJournal& journal_;
   TurnProgress& turns_;
+  ImageFiles images_;
 };
 
 }  // namespace ringside

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,6 +20,7 @@
 namespace ringside {
 
 class ModelSource;
+class PictureReader;
 
 /// Durability required before tokens are sent.
 enum class Durability {
@@ -51,15 +53,17 @@ struct SessionTableOptions {
   int64_t pinned_max = 256;              // limit of pinned tokens
   std::optional<EncoderTokens> encoder;  // set for encoder-decoder models
   Eviction eviction = Eviction::kTurn;
-  SamplingParams sampling;               // request default
-  int64_t max_output_tokens = -1;        // request default; -1 = the rest of the window (RoomForAnswer)
-  bool ends_repetition = false;          // end answers that loop (RepetitionGuard)
-  int64_t max_output_tokens_limit = 0;   // limit of a request's value; 0 = none
-  int64_t max_input_tokens = 0;          // limit of one turn's new input; 0 = none
-  int64_t turn_timeout_s = 0;            // time limit of a turn, queueing included; 0 = none
-  std::vector<TokenId> end_of_turn;      // token ids that end an answer
-  std::optional<TokenId> text_begin;     // TokenizerData::text_begin
-  const Tokenizer* tokenizer = nullptr;  // the model's, set by the table
+  SamplingParams sampling;                    // request default
+  int64_t max_output_tokens = -1;             // request default; -1 = the rest of the window (RoomForAnswer)
+  bool ends_repetition = false;               // end answers that loop (RepetitionGuard)
+  int64_t max_output_tokens_limit = 0;        // limit of a request's value; 0 = none
+  int64_t max_input_tokens = 0;               // limit of one turn's new input; 0 = none
+  int64_t turn_timeout_s = 0;                 // time limit of a turn, queueing included; 0 = none
+  std::vector<TokenId> end_of_turn;           // token ids that end an answer
+  std::optional<TokenId> text_begin;          // TokenizerData::text_begin
+  const Tokenizer* tokenizer = nullptr;       // the model's, set by the table
+  std::shared_ptr<const ImageFormat> images;  // of the model; null: it reads none
+  std::shared_ptr<PictureReader> pictures;    // of the server; null: images are refused
   // Properties of the chat template, set by the table.
   bool reasons = false;  // answers may start with reasoning
   /// SettledReasoning::ignored; may take tens of milliseconds.

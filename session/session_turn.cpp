@@ -1,4 +1,7 @@
 // A session's turn, from its request to its record in the journal.
+#include <algorithm>
+#include <iterator>
+
 #include "base/log.h"
 #include "session/session.h"
 
@@ -18,7 +21,7 @@ void Session::UseModel(std::shared_ptr<const SessionContext> context) {
   if (!same) conversation_.ForgetIds();
 }
 
-std::optional<JournalEntry> Session::TurnEntry(bool store, JournalRecord turn) const {
+std::optional<JournalEntry> Session::TurnEntry(bool store, std::vector<JournalRecord> turn) const {
   const bool creates = !journal_.durable() && context_->journal != nullptr && store;
   if (!journal_.durable() && !creates) return std::nullopt;
   JournalEntry entry;
@@ -29,7 +32,7 @@ std::optional<JournalEntry> Session::TurnEntry(bool store, JournalRecord turn) c
     entry.records.push_back(EncodeName(RecordType::kRetokenised, context_->codec_name));
   if (!creates && journal_.model() != conversation_.model)
     entry.records.push_back(EncodeName(RecordType::kModel, conversation_.model));
-  entry.records.push_back(std::move(turn));
+  std::ranges::move(turn, std::back_inserter(entry.records));
   SetSummary(Summary(0), &entry);  // the summary does not reflect the end of the turn
   return entry;
 }
@@ -57,7 +60,7 @@ Result<Session::Prepared> Session::Begin(const TurnSpec& spec, const Caller& cal
   if (!begun.ok()) return begun.status();
   RETURN_IF_ERROR(CheckFree(caller.connection));  // another connection may have resumed the session meanwhile
 
-  Prepared prepared{std::move(begun->request), {}};
+  Prepared prepared{std::move(begun->request), std::move(begun->images), {}};
   TurnRequest& request = prepared.request;
   if (engine_timeline_ == 0 || !(request.window == engine_window_)) {
     if (engine_timeline_ != 0) context_->shared->retired.Add({engine_timeline_, false});
@@ -77,7 +80,7 @@ Result<Session::Prepared> Session::Begin(const TurnSpec& spec, const Caller& cal
   conversation_.used_s = running.response->begun_s = context_->uptime_s();
   running.response->tokens_evicted_before = conversation_.report.tokens_evicted;
   running.response->messages_evicted_before = conversation_.report.messages_evicted;
-  running.recorder.SetEntry(TurnEntry(spec.store, std::move(begun->record)));
+  running.recorder.SetEntry(TurnEntry(spec.store, std::move(begun->records)));
   running.permit = std::move(*permit);
   turns_.listeners().AddToTurn(sink);
   prepared.forgotten = conversation_.responses.Trim();

@@ -68,17 +68,19 @@ MAY_INCLUDE = {
     "engine/fleet": "base engine",
     "engine/convert": "base kernels engine/files engine/text engine/families engine/families/gguf"
                       " engine/families/huggingface engine/import engine/model engine",
+    "decoder": "base",
     "session/journal": "base cache/store",
     "session/postgres": "base session/journal",
     "session/tools": "base base/json engine/grammar",
     "session/chat/jinja": "base engine/text",
     "session/chat/templates": "base base/json engine/text engine/grammar session/tools session/chat/jinja",
-    "session/chat/timeline": "base engine/text engine/grammar session/tools session/chat/templates",
+    "session/chat/timeline": "base engine/text engine/grammar engine/vision session/tools session/chat/templates",
     "session/history": "base",
-    "session": "base cache cache/store engine/text engine/grammar engine session/journal session/tools"
+    "session/pictures": "base engine/vision",
+    "session": "base cache cache/store engine/text engine/grammar engine/vision engine session/journal session/tools"
                " session/chat/templates session/chat/timeline",
     "session/table": "base cache/store engine/text engine/grammar engine session/journal session/chat/templates"
-                     " session/chat/timeline session/history session",
+                     " session/chat/timeline session/history session/pictures session",
     "ws/json": "base base/json",
     "ws/access": "base base/cli base/json",
     "ws/transport": "base ws/access ws/transport/limits ws/transport/socket ws/transport/tls",
@@ -97,8 +99,8 @@ MAY_INCLUDE = {
                    " session/table ws/json ws/access ws/transport ws/fields ws/content",
     "ws/chat": "base engine/text engine/grammar engine session/journal session/tools session session/table"
                " ws/json ws/access ws/transport ws/fields ws/content",
-    "ws": "base base/cli base/model_files kernels cache/store engine/text engine/families engine/model engine engine/fleet"
-          " engine/overload session/journal session/postgres session/tools session/chat/templates"
+    "ws": "base base/cli base/model_files kernels cache/store engine/text engine/families engine/vision engine/model engine engine/fleet"
+          " engine/overload session/journal session/pictures session/postgres session/tools session/chat/templates"
           " session session/table ws/json ws/access ws/transport ws/transport/tls ws/fields ws/content ws/config ws/openai ws/chat ws/page"
           " ws/realtime",
     "clients/wire": "base/json",
@@ -113,7 +115,7 @@ MAY_INCLUDE = {
                    " clients/pull",
     "tools/convert": "base base/cli kernels engine/model engine/convert",
 }
-FOLDERS = ["base", "kernels", "cache", "engine", "session", "ws", "clients", "tools", "tests"]
+FOLDERS = ["base", "kernels", "cache", "engine", "decoder", "session", "ws", "clients", "tools", "tests"]
 # Tests and programs for developers. They may include anything, and only they include their headers.
 FREE = ("tools/bench/", "tools/sim/", "tests/")
 
@@ -134,6 +136,7 @@ ROOMS = [
     (r"fmt/", ["base/", "kernels/", "cache/", "engine/", "session/", "ws/", "clients/"]),
     (r"(cuda|cublas|curand|cusparse)", ["kernels/cuda/"]),
     (r"(nccl|mpi)\.h", ["kernels/comm/"]),
+    (r"(jpeglib|jerror|png)\.h|webp/", ["decoder/"]),
     (r"(gtest/|gmock/|benchmark/|cupti)", []),
 ]
 # Rooms that apply to .cpp files only: these headers never spread through ours. Forward declarations may.
@@ -146,7 +149,7 @@ MAX_FILES = {(r"rocksdb/", "cache"): 2, (r"rocksdb/", "session"): 2}
 # The standard library and the operating system: lower-case C++ names without a dot, C headers, POSIX and compiler ones.
 SYSTEM = re.compile(
     r"^([a-z_]+|(sys|arpa|netinet|net|linux|asm)/[a-z_]+\.h|"
-    r"(immintrin|x86intrin|arm_neon|cpuid|cxxabi|unistd|fcntl|signal|termios|poll|sched|pthread|dirent|dlfcn|pwd|netdb|errno|getopt|malloc|time)\.h)$"
+    r"(immintrin|x86intrin|arm_neon|cpuid|cxxabi|unistd|fcntl|signal|termios|poll|sched|pthread|dirent|spawn|grp|dlfcn|pwd|netdb|errno|getopt|malloc|time)\.h)$"
 )
 # An unindented definition, so in the shared namespace. kernels/cpu compiles its own headers once per instruction set,
 # in separate namespaces.

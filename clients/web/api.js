@@ -70,9 +70,11 @@ export const CALL_END = "\n````";
 // incomplete; a tool result is shown verbatim.
 export function textOf(item) {
   if (item.type === "function_call") return `\`\`\`\`call ${item.name}\n${item.arguments}` + (item.status === "in_progress" ? "" : CALL_END);
-  if (item.type === "function_call_output") return typeof item.output === "string" ? item.output : JSON.stringify(item.output);
+  if (item.type === "function_call_output") return typeof item.output === "string" ? item.output : item.output.map((part) => part.text || "").join("");
   return (item.content ?? []).map((part) => part.text || "").join("");
 }
+const imagesOf = (item) => (Array.isArray(item.content) ? item.content : Array.isArray(item.output) ? item.output : [])
+  .filter((part) => part.type === "input_image" && part.image_url).map((part) => part.image_url);
 const reasoningOf = (item) =>
   item.type === "reasoning" ? [...(item.summary ?? []), ...(item.content ?? [])].map((part) => part.text || "").join("") : "";
 const ROLES = { function_call: "assistant", function_call_output: "tool" };
@@ -92,7 +94,7 @@ export function wholeItems(items) {
     const text = item.type === "reasoning" ? "" : textOf(item);
     const complete = item.status !== "incomplete";
     const last = whole.at(-1);
-    if (last?.id !== id) whole.push({ id, role, text, reasoning, complete, callsAt: call ? 0 : undefined, tool: names.get(item.call_id) });
+    if (last?.id !== id) whole.push({ id, role, text, images: imagesOf(item), reasoning, complete, callsAt: call ? 0 : undefined, tool: names.get(item.call_id) });
     else if (call) Object.assign(last, { callsAt: last.callsAt ?? last.text.length, text: (last.text && last.text + "\n\n") + text, complete });
     else Object.assign(last, { text: last.text + text, complete });
   }

@@ -60,9 +60,9 @@ const thread = new Thread({
   proceed: () => conversation.answer(requestOptions()),
   retry: () => conversation.retry(),
   dismiss: () => {
-    const { text } = conversation.pending;
+    const { text, images } = conversation.pending;
     conversation.forget();
-    if (text) composer.put(text);
+    if (text || images?.length) composer.put(text ?? "", images);
     thread.render();
   },
   open: go,
@@ -176,7 +176,7 @@ function requestOptions(first = false) {
 }
 
 // `truncated`: the model reads only the end of the message.
-async function send(text, sent, { truncated = false } = {}) {
+async function send(text, sent, { truncated = false, images = [] } = {}) {
   const cut = truncated ? { truncation: "auto" } : {};
   if (conversation) {
     if (conversation.busy) return;
@@ -186,7 +186,7 @@ async function send(text, sent, { truncated = false } = {}) {
       announce(t("The previous message was not sent. Retry or edit it first."));
       return;
     }
-    conversation.send(text, { ...requestOptions(conversation.items.length === 0), ...cut });
+    conversation.send(text, { ...requestOptions(conversation.items.length === 0), ...cut }, images);
     sent();
     thread.toBottom();
     return;
@@ -194,14 +194,14 @@ async function send(text, sent, { truncated = false } = {}) {
   if (creating) return;
   creating = true;
   try {
-    const made = await api.createConversation({ title: titleOf(text) });
+    const made = await api.createConversation({ title: titleOf(text || t("Image {n}", { n: 1 })) });
     sidebar.put(made);
     unnamed = made.id;
     draft.save(made.id, composer.text.value); // until the question is saved under the conversation's id
     sent();
     history.replaceState(null, "", `#/${made.id}`);
     follow(made);
-    conversation.send(text, { ...requestOptions(true), ...cut });
+    conversation.send(text, { ...requestOptions(true), ...cut }, images);
     composer.put("");
   } catch (error) {
     onFailure(error);
@@ -234,7 +234,7 @@ async function regenerate(group) {
 // Returns true if the message was sent; otherwise the editor must keep its text.
 async function edit(group, text) {
   if (!(await fork(group.start))) return false;
-  conversation.send(text, requestOptions(group.start === 0));
+  conversation.send(text, requestOptions(group.start === 0), group.images);
   composer.focus();
   return true;
 }

@@ -11,15 +11,19 @@ import { t } from "./strings.js";
 const SHOWN = new Set(["user", "assistant", "tool", "system", "developer"]);
 const LOAD_AGAIN_MS = 2_000;
 
+const questionOf = (text, images) => (images.length
+  ? [{ type: "message", role: "user", content: [...images.map((url) => ({ type: "input_image", image_url: url, detail: "auto" })), ...(text ? [{ type: "input_text", text }] : [])] }]
+  : text);
+
 const isEnd = ({ type }) => /^response\.(completed|incomplete|failed)$/.test(type);
 
 export class Conversation {
-  items = []; // {id, role, text, reasoning, complete}
+  items = []; // {id, role, text, images, reasoning, complete}
   info = null; // the conversation object
   memory = null; // response of GET .../memory
   turns = new Map(); // item id -> reports of the turns that wrote it
   live = null; // {responseId, itemId, text, reasoning, reasonedMs, tokens, begunAt, firstAt, position}
-  pending = null; // {id, text, event, error}: request not yet acknowledged
+  pending = null; // {id, text, images, event, error}: request not yet acknowledged
   connection = { state: "connecting" };
   loadError = null;
   #link = null;
@@ -73,16 +77,16 @@ export class Conversation {
         last.complete = item.complete;
         last.end = index + 1;
       } else {
-        groups.push({ role: item.role, ids: [item.id], text: item.text, reasoning: item.reasoning ?? "", complete: item.complete, tool: item.tool, start: index, end: index + 1 });
+        groups.push({ role: item.role, ids: [item.id], text: item.text, images: item.images ?? [], reasoning: item.reasoning ?? "", complete: item.complete, tool: item.tool, start: index, end: index + 1 });
       }
     });
     return groups;
   }
 
-  // Sends a question. `options`: fields of response.create.
-  send(text, options = {}) {
+  // Sends a question. `options`: fields of response.create; `images`: data URLs, which the model reads before the text.
+  send(text, options = {}, images = []) {
     this.#resumeAlone = options;
-    this.#create({ input: text, ...options }, text);
+    this.#create({ input: questionOf(text, images), ...options }, text, images);
   }
 
   // Generates an answer to the end of the conversation: another one, or the continuation.
@@ -154,10 +158,10 @@ export class Conversation {
     }
   }
 
-  #create(fields, text) {
+  #create(fields, text, images = []) {
     const id = randomId();
     this.pending = {
-      id, text, error: null,
+      id, text, images, error: null,
       event: { type: "response.create", conversation: this.id, metadata: { client_request_id: id }, ...fields },
     };
     this.#submit();
@@ -338,7 +342,7 @@ export class Conversation {
     // Another client sent the question: load it from the server.
     if (!asked) return this.#load();
     const before = this.items.length;
-    if (asked.text !== null) this.items.push({ id: `asked-${response.id}`, role: "user", text: asked.text, complete: true });
+    if (asked.text !== null) this.items.push({ id: `asked-${response.id}`, role: "user", text: asked.text, images: asked.images ?? [], complete: true });
     this.#begin(response.id, asked, before);
     this.#stopNow();
   }
@@ -415,9 +419,10 @@ export class Conversation {
   // A failed turn leaves the conversation unchanged: its question becomes pending again.
   #failed(live, message) {
     const text = this.items.slice(live.before).map((item) => item.text).join("\n\n") || null;
-    const event = { type: "response.create", conversation: this.id, metadata: {}, input: text ?? [] };
+    const images = this.items.slice(live.before).flatMap((item) => item.images ?? []);
+    const event = { type: "response.create", conversation: this.id, metadata: {}, input: text === null ? [] : questionOf(text, images) };
     this.items.length = live.before;
-    this.pending = { ...(live.asked ?? { text, event }), error: { message, code: "failed", retryAfterMs: 0 } };
+    this.pending = { ...(live.asked ?? { text, images, event }), error: { message, code: "failed", retryAfterMs: 0 } };
     pending.save(this.id, this.pending);
   }
 }

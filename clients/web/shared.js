@@ -5,6 +5,7 @@ import { announce, byId, el } from "./dom.js";
 import { markdown } from "./text/markdown.js";
 import { t, translateStatic } from "./strings.js";
 import { toolResult } from "./tool_card.js";
+import { imageRow } from "./text/images.js";
 import { userText } from "./text/user_text.js";
 
 const AGAIN_MS = 4_000; // while an answer is being written
@@ -29,12 +30,12 @@ async function read() {
   }
 }
 
-function message({ role, text, tool }) {
+function message({ role, text, images, tool }) {
   const said = { assistant: t("Answer"), user: t("You"), tool: t("Tool") }[role];
   const content = role === "assistant" ? [markdown(text)] : role === "tool" ? [toolResult({ text, tool })] : userText(text);
   const label = role === "user" ? t("Question") : said;
   return el("article", { class: `message ${role === "tool" ? "result" : role}`, "aria-label": label }, el("h2", { class: "unseen" }, label),
-    el("div", { class: role === "assistant" ? "body prose" : "body" }, ...content));
+    imageRow(images), text ? el("div", { class: role === "assistant" ? "body prose" : "body" }, ...content) : null);
 }
 
 function fail(title, text, retry) {
@@ -50,7 +51,7 @@ async function show() {
     if (asked !== token()) return;
     document.title = title ? `${title} · Ringside` : "Ringside";
     byId("shared-title").replaceChildren(el("bdi", {}, title || t("Untitled")));
-    const shown = items.filter(({ role, text }) => text && ["user", "assistant", "tool"].includes(role));
+    const shown = items.filter(({ role, text, images }) => (text || images.length) && ["user", "assistant", "tool"].includes(role));
     byId("thread").replaceChildren(...shown.map(message));
     if (answering) setTimeout(() => asked === token() && show(), AGAIN_MS);
   } catch (error) {

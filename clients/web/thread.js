@@ -5,6 +5,7 @@ import { icon } from "./icons.js";
 import { LiveText } from "./text/live_text.js";
 import { markdown } from "./text/markdown.js";
 import { Reasoning } from "./reasoning.js";
+import { imageRow } from "./text/images.js";
 import { userText } from "./text/user_text.js";
 import { toolResult } from "./tool_card.js";
 import { firstInView, viewMark } from "./view_mark.js";
@@ -187,7 +188,8 @@ export class Thread {
       article.append(this.#foot(group));
     } else {
       const content = group.role === "tool" ? [toolResult(group)] : group.role === "user" ? userText(group.text) : [group.text];
-      article.append(body ?? el("div", { class: "body" }, ...content), this.#foot(group));
+      const text = group.text || group.role === "tool" ? el("div", { class: "body" }, ...content) : null;
+      article.append(...[imageRow(group.images), body ?? text, this.#foot(group)].filter(Boolean));
     }
     return article;
   }
@@ -283,7 +285,7 @@ export class Thread {
     const elements = [];
     if (pending.text !== null) {
       elements.push(el("article", { class: "message user pending", "aria-label": t("You") }, el("h2", { class: "unseen" }, t("You said")),
-        el("div", { class: "body" }, ...userText(pending.text))));
+        imageRow(pending.images), pending.text ? el("div", { class: "body" }, ...userText(pending.text)) : null));
     }
     if (pending.error) elements.push(this.#error(pending));
     else elements.push(el("article", { class: "message assistant waits", "aria-label": t("Answer"), "aria-busy": "true" }, el("div", { class: "pulse", "aria-hidden": "true" })));
@@ -311,7 +313,7 @@ export class Thread {
     };
     // After sending, another conversation is shown.
     const send = async () => {
-      if (!area.value.trim() || area.readOnly) return;
+      if ((!area.value.trim() && !group.images?.length) || area.readOnly) return;
       area.readOnly = true;
       if (!(await this.act.edit(group, area.value))) area.readOnly = false;
     };

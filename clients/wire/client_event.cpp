@@ -11,16 +11,26 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
+OrderedJson ContentOf(const InputMessage& message) {
+  if (message.images.empty()) return message.text;
+  OrderedJson parts = OrderedJson::array();
+  for (const std::string& image : message.images) {
+    parts.push_back({{"type", "input_image"}, {"image_url", image}, {"detail", "auto"}});
+  }
+  if (!message.text.empty()) parts.push_back({{"type", "input_text"}, {"text", message.text}});
+  return parts;
+}
+
 }  // namespace
 
 std::string EncodeTurn(const TurnRequest& turn) {
   OrderedJson json = {{"type", "response.create"}, {"conversation", turn.conversation}};
-  if (turn.input.size() == 1 && turn.input[0].role == "user") {
+  if (turn.input.size() == 1 && turn.input[0].role == "user" && turn.input[0].images.empty()) {
     json["input"] = turn.input[0].text;
   } else {
     json["input"] = OrderedJson::array();
     for (const InputMessage& message : turn.input) {
-      json["input"].push_back({{"type", "message"}, {"role", message.role}, {"content", message.text}});
+      json["input"].push_back({{"type", "message"}, {"role", message.role}, {"content", ContentOf(message)}});
     }
   }
   if (turn.instructions) json["instructions"] = *turn.instructions;

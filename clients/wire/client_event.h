@@ -10,10 +10,11 @@
 namespace ringside::client {
 
 struct InputMessage {
-  std::string role;            // "user", "assistant", "system", "tool"
-  std::string text;            // UTF-8
-  bool complete = true;        // false: a truncated answer
-  std::string reasoning = {};  // for an answer of the server
+  std::string role;                      // "user", "assistant", "system", "tool"
+  std::string text;                      // UTF-8
+  bool complete = true;                  // false: a truncated answer
+  std::string reasoning = {};            // for an answer of the server
+  std::vector<std::string> images = {};  // data URLs, before the text
 };
 
 /// A position in a conversation's history: seq of the last journal record received, and the hash chain up to it.

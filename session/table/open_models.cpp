@@ -43,6 +43,17 @@ std::string NameCodec(const Tokenizer& tokenizer, const ChatTemplate& chat) {
   return HashedId("", all) + '.' + NameTemplate(chat);
 }
 
+/// The images' tokens of a model that reads them: an extension of the codec's name without them.
+std::string NameImages(const Codec& codec) {
+  if (codec.images == nullptr) return "";
+  constexpr int64_t kWidth = 320, kHeight = 240;
+  std::string all = codec.chat.image_markup() + '\0' + std::to_string(codec.images->placeholder());
+  const auto tokens = codec.images->Tokens(kWidth, kHeight, {});
+  if (!tokens.ok()) return HashedId(".", all);
+  for (const TokenId id : *tokens) all += '\0' + std::to_string(id);
+  return HashedId(".", all);
+}
+
 void SetReasoning(const ChatTemplate& chat, SessionTableOptions* options) {
   const auto settle = [&chat, encodes = options->encoder.has_value()](const ReasoningSpec& spec) {
     return encodes ? ReasoningSettings(nullptr, "").Settle(spec, chat) : chat.Settle(spec);
@@ -62,12 +73,16 @@ void SetReasoning(const ChatTemplate& chat, SessionTableOptions* options) {
 std::shared_ptr<const SessionContext> MakeContext(SessionTableOptions options, const Tokenizer& tokenizer,
                                                   const ChatTemplate& chat, TurnEngine& engine, Journal* journal,
                                                   const Clock& clock, std::shared_ptr<SharedCounters> shared) {
-  const Codec codec{tokenizer, chat, options.pinned_max, options.encoder};
+  const Codec codec{.tokenizer = tokenizer,
+                    .chat = chat,
+                    .pinned_max = options.pinned_max,
+                    .encoder = options.encoder,
+                    .images = options.images.get()};
   SetReasoning(chat, &options);
   options.tokenizer = &tokenizer;
   return std::make_shared<SessionContext>(SessionContext{.options = std::move(options),
                                                          .codec = codec,
-                                                         .codec_name = NameCodec(tokenizer, chat),
+                                                         .codec_name = NameCodec(tokenizer, chat) + NameImages(codec),
                                                          .clock = clock,
                                                          .journal = journal,
                                                          .engine = engine,
@@ -84,6 +99,7 @@ std::shared_ptr<const SessionContext> WithModel(const SessionContext& base, Sess
   made->text = {model.tokenizer, model.chat};
   made->options.models = base.options.models;
   made->options.on_ignored = base.options.on_ignored;
+  made->options.pictures = base.options.pictures;
   made->options.limits_of = base.options.limits_of;
   made->options.export_key = base.options.export_key;
   return made;

@@ -10,6 +10,7 @@
 #include "base/limits.h"
 #include "engine/text/unicode.h"
 #include "session/ids.h"
+#include "session/image_records.h"
 
 namespace ringside {
 namespace {
@@ -71,6 +72,7 @@ std::string EncodePortable(const SealKey& key, const CreatedRecord& created, con
   ByteWriter out;
   out.String(Encode(created).payload);
   out.String(Encode(timeline).payload);
+  for (const JournalRecord& image : ImageRecords(timeline.patch, Timeline())) out.String(image.payload);
   std::string bytes = std::string(kMagic) + out.Take();
   bytes += Check(bytes);
   return bytes + HmacSha256(key, bytes);
@@ -90,7 +92,11 @@ Result<PortableSession> DecodePortable(std::string_view bytes, const ImportRules
   }
   ByteReader in(content.substr(kMagic.size()));
   const std::string_view created_bytes = in.View(), timeline_bytes = in.View();
-  if (!in.done()) return NoExport("they are cut");
+  if (!in.ok()) return NoExport("they are cut");
+  ImageFiles images;
+  while (!in.done()) {
+    if (!images.Add(in.View(), /*checked=*/true).ok()) return NoExport("an image of theirs is none");
+  }
   Result<CreatedRecord> created = DecodeCreated(created_bytes);
   if (!created.ok() || !IsMetadata(created->metadata)) return NoExport("their metadata is none");
   if (!IsWindow(created->window)) return NoExport("their window is none");
@@ -101,6 +107,7 @@ Result<PortableSession> DecodePortable(std::string_view bytes, const ImportRules
                                                              : std::max(rules.max_tokens, limits::kMaxForeignTokens));
   if (record.status().code() == StatusCode::kInvalidArgument) return record.status();
   if (!record.ok() || record->patch.answer_begin != -1) return NoExport("they make no sense");
+  if (!images.Resolve(&record->patch).ok()) return NoExport("they lack an image");
   if (!AreItems(record->patch.items)) return NoExport("they hold items that no server makes");
   const std::string& instructions = record->patch.instructions.value_or("");
   if (!IsText(instructions, limits::kMaxMessageBytes)) return NoExport("their instructions are no text, or too long");

@@ -1,10 +1,10 @@
 // Portable form of a conversation, as bytes: written by `export`, read by `import`. The bytes are untrusted: decoding
 // enforces every limit of ordinary requests before it allocates memory for the claimed contents. Pure functions.
 // THREAD: any.
-// Format: "ringside session 2\n", string created, string timeline, check u64, seal 32 bytes The strings are the
-// payloads of a "created" and a "timeline" record (session/records.h), each after its length. The check is XXH3-64 of
-// everything before it and detects damage; the seal is HMAC-SHA256 of everything before it under the server's export
-// key and authenticates the origin.
+// Format: "ringside session 2\n", string created, string timeline, string image ..., check u64, seal 32 bytes. The
+// strings are the payloads of a "created", a "timeline" and "image" records (session/records.h), each after its length.
+// The check is XXH3-64 of everything before it and detects damage; the seal is HMAC-SHA256 of everything before it
+// under the server's export key and authenticates the origin.
 #pragma once
 
 #include <string>

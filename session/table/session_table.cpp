@@ -124,6 +124,8 @@ Result<SessionInfo> SessionTable::CreateSession(const Caller& caller, Metadata m
   }
   RETURN_IF_ERROR(CheckWindow(model->options, own));
   RETURN_IF_ERROR(state_->MakeRoom(caller.principal));
+  const HoldBytes hold = [&](int64_t bytes) { return state_->Hold(caller.principal, bytes); };
+  RETURN_IF_ERROR(ReadImages(*model, caller.principal, hold, &items));
   JoinParts(*model, &items);
   auto session = std::make_shared<Session>(model, MakeId("conv_"), caller.principal, std::move(metadata), own);
   ASSIGN_OR_RETURN(const std::vector<Item> added, session->AddItems(caller.connection, std::move(items)));
@@ -209,7 +211,10 @@ Result<std::vector<Item>> SessionTable::AddItems(const Caller& caller, const std
                                                  std::vector<NewItem> items, const std::optional<std::string>& after) {
   ASSIGN_OR_RETURN(const auto session, state_->Find(caller, id));
   RETURN_IF_ERROR(state_->MakeRoom(caller.principal));
-  JoinParts(*state_->models.Known(session->window().model), &items);
+  const auto model = state_->models.Known(session->window().model);
+  const HoldBytes hold = [&](int64_t bytes) { return state_->Hold(caller.principal, bytes); };
+  RETURN_IF_ERROR(ReadImages(*model, caller.principal, hold, &items));
+  JoinParts(*model, &items);
   return session->AddItems(caller.connection, std::move(items), after);
 }
 

@@ -41,7 +41,7 @@ Result<SessionInfo> SessionTable::ImportSession(const Caller& caller, std::strin
     return InvalidArgument("The body is not an exported conversation: its contents are inconsistent.", "body",
                            "invalid_value");
   }
-  if (!ours) timeline.ForgetTokens();
+  if (!ours || !timeline.PlacedImages(model->codec.images).ok()) timeline.ForgetTokens();
   auto session = std::make_shared<Session>(model, MakeId("conv_"), caller.principal, std::move(in.created.metadata),
                                            in.created.window);
   session->Adopt(std::move(timeline), 0, {});  // no cache

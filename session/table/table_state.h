@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <set>
@@ -24,6 +25,9 @@
 
 namespace ringside {
 
+/// SessionTable::State::Hold for an owner.
+using HoldBytes = std::function<Result<HeldBytes>(int64_t bytes)>;
+
 Status NoConversation(const std::string& id);
 Status NoResponse(const std::string& id);
 
@@ -32,6 +36,14 @@ Status ReadPrompt(const SessionContext& model, TurnSpec* spec);
 /// Estimates the memory of the turn, beyond its session, before it is rendered.
 int64_t BytesOf(const SessionTableOptions& options, const TurnSpec& spec);
 Status CheckWindow(const SessionTableOptions& options, const WindowOverrides& window);
+/// Reads the images of a request's items: their size and digest, with the picture in the cache of `owner`.
+/// ERRORS: kInvalidArgument with the image's param; NewImage::refusal; as `hold` and PictureReader::Read.
+Status ReadImages(const SessionContext& model, const std::string& owner, const HoldBytes& hold,
+                  std::vector<NewItem>* items);
+/// Gives a turn the pictures of its images, charged until the last reference.
+/// ERRORS: as ReadImages; kInvalidArgument above limits::kMaxTurnPictureBytes.
+Status LoadPictures(const SessionContext& model, const std::string& owner, const HoldBytes& hold,
+                    const std::vector<ItemImage>& images, TurnRequest* request);
 /// Joins each item's content parts as the model's chat template does.
 void JoinParts(const SessionContext& model, std::vector<NewItem>* items);
 

@@ -73,6 +73,31 @@ Status ChooseTools(const Session& session, ToolSyntaxName syntax, TurnSpec* spec
   return Status::Ok();
 }
 
+/// Reads a prompt's tokens, or the images and parts of messages.
+Status ReadInput(const SessionContext& model, const std::string& owner, const HoldBytes& hold, TurnSpec* spec) {
+  if (spec->raw) RETURN_IF_ERROR(ReadPrompt(model, spec));
+  RETURN_IF_ERROR(ReadImages(model, owner, hold, &spec->input));
+  JoinParts(model, &spec->input);
+  return Status::Ok();
+}
+
+/// A response that has not begun.
+std::shared_ptr<Response> MakeResponse(const Caller& caller, const TurnSpec& spec, const std::string& request_key) {
+  auto response = std::make_shared<Response>();
+  response->item_id = MakeId("msg_");
+  response->previous_id = spec.previous_response_id;
+  response->request_key = request_key;
+  if (spec.echo) response->echo = spec.echo({*spec.format, *spec.tool_choice});
+  response->connection = spec.store ? 0 : caller.connection;
+  response->stored = spec.store;
+  response->compaction = spec.compaction;
+  response->trace = caller.trace;
+  response->warm_up = spec.warm_up;
+  response->logprobs = spec.sampling.logprobs >= 0;
+  response->token_ids = spec.token_ids;
+  return response;
+}
+
 }  // namespace
 
 // Deterministic, so that a retry after a restart finds the chain that it had started.
@@ -204,6 +229,10 @@ int64_t BytesOf(const SessionTableOptions& options, const TurnSpec& spec) {
   constexpr size_t kCopies = 4;
   size_t text = 0;
   for (const NewItem& item : spec.input) text += item.text.size();
+  size_t files = 0;
+  for (const NewItem& item : spec.input) {
+    for (const NewImage& image : item.images) files += image.source.size();
+  }
   size_t tokens_kept = 0;
   if (spec.raw) {
     text += spec.raw->text.size() + spec.raw->tokens.size() * sizeof(TokenId);
@@ -214,7 +243,7 @@ int64_t BytesOf(const SessionTableOptions& options, const TurnSpec& spec) {
   if (const int64_t most = options.max_input_tokens; most > 0) {
     text = std::min(text, static_cast<size_t>(most * kMaxBytesOfToken));
   }
-  size_t bytes = text * kCopies;
+  size_t bytes = text * kCopies + files * 2;  // an image's text, and its file
   if (spec.sampling.logprobs < 0) return static_cast<int64_t>(bytes);
   const int64_t usual = options.usual_answer();
   tokens_kept += static_cast<size_t>(std::max<int64_t>(spec.max_output_tokens.value_or(usual), 0));
@@ -251,8 +280,8 @@ Result<TurnTicket> SessionTable::StartTurn(const Caller& caller, TurnSpec spec,
   ASSIGN_OR_RETURN(HeldBytes held, state.Hold(caller.principal, BytesOf(model->options, spec)));
   // Released together when the turn ends.
   permit = std::make_shared<std::pair<std::shared_ptr<void>, HeldBytes>>(std::move(permit), std::move(held));
-  if (spec.raw) RETURN_IF_ERROR(ReadPrompt(*model, &spec));
-  JoinParts(*model, &spec.input);
+  const HoldBytes hold = [&](int64_t bytes) { return state.Hold(caller.principal, bytes); };
+  RETURN_IF_ERROR(ReadInput(*model, caller.principal, hold, &spec));
   ASSIGN_OR_RETURN(State::Target target, state.FindTarget(caller, &spec, key));
   RETURN_IF_ERROR(ChooseForm(*target.session, &spec));
   RETURN_IF_ERROR(ChooseTools(*target.session, model->codec.chat.tool_syntax(), &spec));
@@ -264,18 +293,7 @@ Result<TurnTicket> SessionTable::StartTurn(const Caller& caller, TurnSpec spec,
     }
   }
 
-  auto response = std::make_shared<Response>();
-  response->item_id = MakeId("msg_");
-  response->previous_id = spec.previous_response_id;
-  response->request_key = key;
-  if (spec.echo) response->echo = spec.echo({*spec.format, *spec.tool_choice});
-  response->connection = spec.store ? 0 : caller.connection;
-  response->stored = spec.store;
-  response->compaction = spec.compaction;
-  response->trace = caller.trace;
-  response->warm_up = spec.warm_up;
-  response->logprobs = spec.sampling.logprobs >= 0;
-  response->token_ids = spec.token_ids;
+  const std::shared_ptr<Response> response = MakeResponse(caller, spec, key);
   const TurnId turn = NextEngineId();
   ASSIGN_OR_RETURN(Session::Prepared prepared, state.Begin(caller, spec, key, &target, turn, response, sink, &permit));
   state.Forget(prepared.forgotten);
@@ -291,7 +309,9 @@ Result<TurnTicket> SessionTable::StartTurn(const Caller& caller, TurnSpec spec,
     return state.Reattach(caller, *registered, sink);
   }
   if (spec.carries_history) state.IndexHistory(target.session);
-  if (Status refused = state.Launch(target, std::move(prepared), turn, *response); !refused.ok()) {
+  Status refused = LoadPictures(*model, caller.principal, hold, prepared.images, &prepared.request);
+  if (refused.ok()) refused = state.Launch(target, std::move(prepared), turn, *response);
+  if (!refused.ok()) {
     target.session->Abandon(turn);
     state.Forget({response->id});
     if (spec.carries_history) state.IndexHistory(target.session);
@@ -306,6 +326,8 @@ Result<SharedList<TokenId>> SessionTable::InputTokens(const Caller& caller, cons
   TurnSpec asked = spec;
   asked.carries_history = false;  // nothing starts, so nothing is reused
   ASSIGN_OR_RETURN(const auto model, state.ChooseModel(caller, &asked));
+  const HoldBytes hold = [&](int64_t bytes) { return state.Hold(caller.principal, bytes); };
+  RETURN_IF_ERROR(ReadImages(*model, caller.principal, hold, &asked.input));
   JoinParts(*model, &asked.input);
   ASSIGN_OR_RETURN(State::Target target, state.FindTarget(caller, &asked, ""));
   Result<SharedList<TokenId>> tokens = target.session->InputTokens(asked, target.head);

@@ -68,6 +68,7 @@ AppliedEdit Apply(const ClearToolUses& edit, const TextTokens& tokens, std::vect
     const bool longer = item.text.size() > kClearedResult.size();  // else the placeholder would save nothing
     if (longer) applied.tokens += tokens(item.text) - placeholder;
     if (longer) item.text = kClearedResult;
+    if (longer) item.images.clear();
     if (longer) item.part_begins.clear();
     applied.count += longer || inputs ? 1 : 0;
   }

@@ -8,6 +8,7 @@
 #include "engine/text/channels/continued_answer.h"
 #include "session/chat/templates/reasoning_settings.h"
 #include "session/ids.h"
+#include "session/image_records.h"
 #include "session/turn/turn_input.h"
 
 namespace ringside {
@@ -15,9 +16,12 @@ namespace {
 
 constexpr size_t kAnswerReserve = 1024;  // tokens
 
-JournalRecord RecordOf(const TurnSpec& spec, const ActiveTurn& turn, const Timeline& base, const TurnRequest& request) {
+std::vector<JournalRecord> RecordsOf(const TurnSpec& spec, const ActiveTurn& turn, const Timeline& base,
+                                     const TurnRequest& request) {
   const Response& response = *turn.response;
-  return Encode(TurnRecord{
+  TimelinePatch patch = turn.next.PatchFrom(base);
+  std::vector<JournalRecord> records = ImageRecords(patch, base);
+  records.push_back(Encode(TurnRecord{
       .response_id = response.id,
       .item_id = response.item_id,
       .previous_id = response.previous_id,
@@ -29,7 +33,7 @@ JournalRecord RecordOf(const TurnSpec& spec, const ActiveTurn& turn, const Timel
       .recomputed = turn.recomputed,
       .renumbers = turn.renumbers,
       .created_at = response.created_at,
-      .patch = turn.next.PatchFrom(base),
+      .patch = std::move(patch),
       .items_before = static_cast<int64_t>(response.items_before),
       .sampling = request.sampling,
       .max_tokens = request.max_tokens,
@@ -40,7 +44,8 @@ JournalRecord RecordOf(const TurnSpec& spec, const ActiveTurn& turn, const Timel
       .adapter = response.adapter,
       .ignored_reasoning = response.ignored_reasoning,
       .compaction = response.compaction,
-  });
+  }));
+  return records;
 }
 
 /// `reopened`: the existing part of an answer that is continued.
@@ -103,6 +108,7 @@ Item MakeItem(NewItem item) {
   if (!item.reasoning.empty() && item.role == ChatRole::kAssistant) made.reasoning = std::move(item.reasoning);
   made.calls_at = item.calls_at;
   made.call_ids = std::move(item.call_ids);
+  for (NewImage& image : item.images) made.images.push_back(std::move(image.image));
   return made;
 }
 
@@ -162,7 +168,11 @@ Result<SettledReasoning> TurnRenderer::Settle(const TurnSpec& spec) const {
 
 Codec TurnRenderer::CodecFor(const SettledReasoning& reasoning) const {
   const Codec& codec = context_->codec;
-  return {codec.tokenizer, reasoning.chat ? *reasoning.chat : codec.chat, codec.pinned_max, codec.encoder};
+  return {.tokenizer = codec.tokenizer,
+          .chat = reasoning.chat ? *reasoning.chat : codec.chat,
+          .pinned_max = codec.pinned_max,
+          .encoder = codec.encoder,
+          .images = codec.images};
 }
 
 void TurnRenderer::SetReasoning(SettledReasoning reasoning, ActiveTurn* turn, TurnRequest* request) const {
@@ -218,6 +228,12 @@ Result<RenderedTurn> TurnRenderer::Render(const TurnSpec& spec, TurnId turn, std
   // The engine appends sampled tokens: the reserve avoids another copy of the history.
   request.tokens = input.next.tokens().From(0, kAnswerReserve);
   request.message_starts = input.next.message_starts().From(0);
+  ASSIGN_OR_RETURN(const std::vector<PlacedImage> placed, input.next.PlacedImages(context_->codec.images));
+  std::vector<ItemImage> images;
+  for (const PlacedImage& image : placed) {
+    request.images.push_back({image.position, image.tokens, nullptr});
+    images.push_back(image.image);
+  }
   request.window = window;
   request.session_len = session_len();
   request.sampling = std::move(sampling);
@@ -262,8 +278,8 @@ Result<RenderedTurn> TurnRenderer::Render(const TurnSpec& spec, TurnId turn, std
   running.response = std::move(response);
   running.events = AnswerEvents(running.response, running.next.head().tools);
   SetReasoning(std::move(reasoning), &running, &request);
-  JournalRecord record = RecordOf(spec, running, base, request);
-  return RenderedTurn{std::move(running), std::move(request), std::move(record)};
+  std::vector<JournalRecord> records = RecordsOf(spec, running, base, request);
+  return RenderedTurn{std::move(running), std::move(request), std::move(images), std::move(records)};
 }
 
 Result<SharedList<TokenId>> TurnRenderer::InputTokens(const TurnSpec& spec, const Timeline& base) const {

@@ -23,7 +23,8 @@ struct SettledReasoning;
 struct RenderedTurn {
   ActiveTurn turn;
   TurnRequest request;
-  JournalRecord record;  // of the turn
+  std::vector<ItemImage> images;       // of request.images, which have no pictures yet
+  std::vector<JournalRecord> records;  // of the turn and, before it, its images
 };
 
 /// An item of a timeline, with a new id.

@@ -6,9 +6,35 @@
 
 namespace ringside {
 
+namespace {
+
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD, as long as kImageMark
+
+void ReplaceImageMarks(std::string* text, size_t from) {
+  for (size_t at = text->find(kImageMark, from); at != text->npos; at = text->find(kImageMark, at)) {
+    text->replace(at, kImageMark.size(), kReplacement);
+  }
+}
+
+}  // namespace
+
 void AddPart(std::string_view text, NewItem* item) {
   item->part_begins.push_back(item->text.size());
   item->text += text;
+  if (!item->images.empty()) ReplaceImageMarks(&item->text, item->part_begins.back());
+}
+
+void AddImage(NewImage image, NewItem* item) {
+  if (item->images.empty()) ReplaceImageMarks(&item->text, 0);
+  item->part_begins.push_back(item->text.size());
+  item->text += kImageMark;
+  item->images.push_back(std::move(image));
+}
+
+std::vector<NewImage> ImagesOf(const Item& item) {
+  std::vector<NewImage> images;
+  for (const ItemImage& image : item.images) images.push_back({.image = image});
+  return images;
 }
 
 void JoinParts(std::string_view separator, NewItem* item, bool trims) {

@@ -40,6 +40,16 @@ struct WindowOverrides {
   std::string model = {};
 };
 
+/// An image of a request. The table reads it, so that a model without images is named before the image's own faults.
+struct NewImage {
+  std::string source;    // "data:image/png;base64,...", another URL, or base64
+  bool base64 = false;   // `source` has no "data:"
+  std::string param;     // of the source
+  Status refusal;        // of a model that reads no images
+  Status fault;          // of the field that has the source
+  ItemImage image = {};  // once read
+};
+
 struct NewItem {
   ChatRole role = ChatRole::kUser;
   std::string text;  // UTF-8
@@ -48,11 +58,16 @@ struct NewItem {
   std::string call_ids;
   std::vector<size_t> part_begins = {};  // offsets of the content parts in `text`; empty = not in parts
   std::string reasoning = {};            // an assistant's reasoning, in addition to `text`
+  std::vector<NewImage> images = {};     // `text` has kImageMark for each
   bool reasoning_cleared = false;        // it had reasoning, which an edit removed: a timeline that holds it differs
 };
 
 /// Appends a content part. REQUIRES: no calls yet.
 void AddPart(std::string_view text, NewItem* item);
+/// Appends an image as a content part. Texts of the item lose their own kImageMark.
+void AddImage(NewImage image, NewItem* item);
+/// The images of an existing item.
+std::vector<NewImage> ImagesOf(const Item& item);
 /// Puts `separator` between the content parts, which are one text then. `trims`: each loses the white space around it.
 void JoinParts(std::string_view separator, NewItem* item, bool trims = false);
 

@@ -38,6 +38,24 @@ TEST(AttachedFile, RefusesWhatIsNoFile) {
   EXPECT_THAT(ReadTextFile("/").failure().message, HasSubstr("not a regular file"));
 }
 
+TEST(AttachedFile, AnImageIsADataUrl) {
+  const std::string path = std::string(::testing::TempDir()) + "/a.png";
+  std::ofstream(path) << "\x89PNG\r\n\x1A\nabc";
+  const Outcome<AttachedFile> file = ReadImageFile(path);
+  ASSERT_TRUE(file);
+  EXPECT_EQ(file->name, "a.png");
+  EXPECT_EQ(file->image, "data:image/png;base64,iVBORw0KGgphYmM=");
+  EXPECT_EQ(WithFiles("What?", {*file}), "What?");
+  std::vector<AttachedFile> files;
+  EXPECT_THAT(AttachImage(path, &files), HasSubstr("Attached the image a.png"));
+  ASSERT_EQ(ImagesOf(files).size(), 1U);
+  std::ofstream(path) << "GIF89a";
+  EXPECT_THAT(AttachImage(path, &files), HasSubstr("not a PNG, JPEG or WebP"));
+  std::ofstream(path) << "\xFF\xD8\xFF" << std::string(kMostImageBytes, 'x');
+  EXPECT_THAT(AttachImage(path, &files), HasSubstr("larger than 3000 KB"));
+  EXPECT_EQ(files.size(), 1U);
+}
+
 TEST(AttachedFile, IsWrittenAsThePageWritesIt) {
   const Outcome<AttachedFile> file = AttachText("a\x1b[31m b\nc.md", "one\r\n```\ntwo\n");
   ASSERT_TRUE(file);

@@ -9,7 +9,7 @@ from conftest import BUILD
 
 FILES = """
     bin/ringside bin/ringside-server bin/ringside-bench bin/ringside-convert etc/ringside/server.yaml
-    lib/systemd/system/ringside-server.service lib/sysusers.d/ringside.conf
+    lib/systemd/system/ringside-server.service lib/sysusers.d/ringside.conf libexec/ringside/ringside-image-decoder
     share/bash-completion/completions/ringside share/bash-completion/completions/ringside-server
     share/bash-completion/completions/ringside-bench share/bash-completion/completions/ringside-convert
     share/doc/ringside/operating/runbook.md share/doc/ringside/operating/options.md share/doc/ringside/copyright

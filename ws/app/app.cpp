@@ -18,6 +18,7 @@
 #include "ws/app/app_engine.h"
 #include "ws/app/app_follower.h"
 #include "ws/app/app_models.h"
+#include "ws/app/app_pictures.h"
 #include "ws/app/app_progress.h"
 #include "ws/app/app_readiness.h"
 #include "ws/app/app_storage.h"
@@ -286,6 +287,7 @@ Status Serving::ListModels() {
 Status Serving::OpenSessions() {
   SessionTableOptions options = ModelOptions(config_, text_, engine_);
   options.models = texts_.get();
+  if (options.images != nullptr || options.models != nullptr) options.pictures = OpenPictures();
   ASSIGN_OR_RETURN(options.adapters, AdapterNames(config_, text_.name));
   options.on_ignored = LogIgnoredFields();
   options.limits_of = [this](const std::string& owner, const OwnerLimits& usual) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "session/ids.h"
+#include "ws/content/image_fields.h"
 #include "ws/content/tool_fields.h"
 #include "ws/fields/common_fields.h"
 #include "ws/fields/field_readers.h"
@@ -103,6 +104,7 @@ const MessageRules& ChatMessageRules() {
       .hints = {"refusal", "audio", "annotations", "reasoning_details", "provider_specific_fields"},
       .reasoning = {"reasoning_content", "reasoning"},
       .ignored = {"cache_control"},
+      .image = "image_url",
       .tools = true,
       .names = true};
   return rules;
@@ -116,7 +118,9 @@ Status ReadTextPart(const JsonValue& part, const std::string& param, const Messa
   if (!type->is_string()) return WrongType(*type, param + ".type", "a string");
   const std::string& name = type->string();
   if (name != "text" && name != "refusal") {  // a refusal is treated as text
-    return Unsupported(param + ".type", "content of type '" + name.substr(0, kQuoted) + "'");
+    Status unsupported = Unsupported(param + ".type", "content of type '" + name.substr(0, kQuoted) + "'");
+    return !name.empty() && name == rules.image ? ReadImagePart(part, param, std::move(unsupported), ignored, out)
+                                                : unsupported;
   }
   const JsonValue* text = part.Find(name);
   if (text == nullptr) return MissingParameter(param + "." + name);
@@ -138,7 +142,7 @@ Status ReadMessageRole(const JsonValue& message, const std::string& param, const
   const bool result = rules.tools && role != nullptr && role->is_string() && role->string() == "tool";
   for (const auto& [key, value] : message.object()) {
     if (value.is_null() || key == "role" || key == "content" || Contains(rules.ignored, key)) continue;
-    if (Contains(rules.reasoning, key)) continue;
+    if (Contains(rules.reasoning, key) || (!key.empty() && key == rules.images)) continue;
     if (rules.tools && (key == "tool_calls" || key == "tool_call_id")) continue;
     if (result && key == "name") continue;  // the tool's name, which the call has
     if (&value == ContentOf(message)) continue;
@@ -160,6 +164,10 @@ Status ReadMessage(const JsonValue& message, const std::string& param, const Mes
   const bool has_calls = calls != nullptr && !IsEmpty(*calls);
   const bool has_more = has_calls || !out->reasoning.empty();
   if (content == nullptr && !has_more) return MissingParameter(param + ".content");
+  const JsonValue* const images = rules.images.empty() ? nullptr : message.Find(rules.images);
+  if (images != nullptr) {
+    RETURN_IF_ERROR(ReadImageList(*images, param + "." + std::string(rules.images), out));
+  }
   if (content != nullptr) RETURN_IF_ERROR(ReadText(*content, param + ".content", rules, ignored, out));
   if (has_calls) RETURN_IF_ERROR(ReadCalls(*calls, param + ".tool_calls", out));
   if (!rules.tools || out->role != ChatRole::kTool) return Status::Ok();
@@ -169,6 +177,10 @@ Status ReadMessage(const JsonValue& message, const std::string& param, const Mes
 
 Status ReadText(const JsonValue& value, const std::string& param, const MessageRules& rules, IgnoredFields* ignored,
                 NewItem* out) {
+  if (value.is_string() && !out->images.empty()) {
+    AddPart(value.string(), out);
+    return Status::Ok();
+  }
   if (value.is_string()) {
     out->text = value.string();
     if (out->role == ChatRole::kSystem) out->text = WithoutRotatingHeaders(value.string());

@@ -21,6 +21,8 @@ struct MessageRules {
   std::vector<std::string_view> hints;      // ignored fields, reported unless empty
   std::vector<std::string_view> reasoning;  // fields with an assistant's reasoning; the first one present is used
   std::vector<std::string_view> ignored;    // ignored fields that need no report
+  std::string_view image = {};              // type of parts that are an image
+  std::string_view images = {};             // field with a message's images
   bool tools = false;                       // allows the role "tool", and "tool_calls" of the assistant
   bool names = false;                       // messages may have a speaker's "name", which no template renders
 };
@@ -37,10 +39,10 @@ Status ReadMessage(const JsonValue& message, const std::string& param, const Mes
 /// Parses its role and checks its other fields except "content".
 Status ReadMessageRole(const JsonValue& message, const std::string& param, const MessageRules& rules,
                        IgnoredFields* ignored, ChatRole* out);
-/// Appends a {"type": "text", "text"} part.
+/// Appends a {"type": "text", "text"} part, or one with an image.
 Status ReadTextPart(const JsonValue& part, const std::string& param, const MessageRules& rules, IgnoredFields* ignored,
                     NewItem* out);
-/// Parses the text of a string or of text parts.
+/// Parses the text of a string, or text and image parts.
 Status ReadText(const JsonValue& value, const std::string& param, const MessageRules& rules, IgnoredFields* ignored,
                 NewItem* out);
 /// A turn of a request, still without input.

@@ -1,5 +1,6 @@
 #include "ws/chat/prompts.h"
 
+#include <algorithm>
 #include <cstdint>
 
 #include "engine/text/detokenizer.h"
@@ -55,6 +56,9 @@ Status ContinueLastMessage(SessionTable& table, const Caller& caller, const std:
   const TextPiece piece{std::move(begun.text), /*markup=*/false};
   if (turn->input.empty()) return InvalidArgument("There is nothing to answer.", param, "invalid_value");
   ASSIGN_OR_RETURN(const SharedList<TokenId> before, table.InputTokens(caller, *turn));
+  if (std::ranges::any_of(turn->input, [](const NewItem& item) { return !item.images.empty(); })) {
+    return Unsupported(param, "the beginning of an answer to images");  // a prompt of token ids has none
+  }
   RawPrompt prompt;
   prompt.tokens = before.From(0);
   ASSIGN_OR_RETURN(const SessionTableOptions* const options, table.OptionsFor(caller, turn->model));

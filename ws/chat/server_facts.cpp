@@ -31,7 +31,7 @@ HttpResponse Props(const SessionTableOptions& options, const ServerFacts& facts)
   json.Field("n_predict", options.usual_answer()).EndObject().EndObject();
   json.Field("total_slots", facts.slots).Field("model_alias", options.model_name);
   json.Field("model_path", options.model_name).Field("chat_template", facts.chat_template);
-  json.Key("modalities").BeginObject().Field("vision", false).Field("audio", false).EndObject();
+  json.Key("modalities").BeginObject().Field("vision", options.images != nullptr).Field("audio", false).EndObject();
   json.Field("bos_token", facts.bos).Field("eos_token", facts.eos).Field("build_info", "ringside " + facts.version);
   return JsonResponse(json.EndObject().Take());
 }

@@ -16,9 +16,15 @@ namespace {
 constexpr std::string_view kCompactionPrefix = "ringside.c1:";
 
 Item ItemOf(const NewItem& item) {
+  std::vector<ItemImage> images;
+  for (const NewImage& image : item.images) {
+    if (image.image.file != nullptr) images.push_back(image.image);
+  }
+  if (images.size() < item.images.size()) images.clear();
   return {.id = MakeId("msg_"),
           .role = item.role,
           .text = item.text,
+          .images = std::move(images),
           .reasoning = item.reasoning,
           .calls_at = item.calls_at,
           .call_ids = item.call_ids};
@@ -28,6 +34,7 @@ Item ItemOf(const NewItem& item) {
 NewItem NewItemOf(const Item& item) {
   NewItem out{item.role, std::string(std::string_view(item.text)), item.calls_at, item.call_ids};
   out.reasoning = std::string_view(item.reasoning);
+  out.images = ImagesOf(item);
   if (item.calls_at < 0 || !item.call_ids.empty()) return out;
   for (const auto& [id, call] : CallsOf(item, "call_")) out.call_ids += id + '\n';
   return out;

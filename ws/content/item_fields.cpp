@@ -4,6 +4,7 @@
 
 #include "base/limits.h"
 #include "ws/content/compaction.h"
+#include "ws/content/image_fields.h"
 #include "ws/content/returned_reasoning.h"
 #include "ws/content/tool_fields.h"
 #include "ws/fields/field_readers.h"
@@ -14,12 +15,16 @@ namespace {
 std::string Within(const std::string& param, std::string_view key) { return param + "." + std::string(key); }
 std::string Within(const std::string& param, size_t index) { return param + "[" + std::to_string(index) + "]"; }
 
-// Appends one part of a message's content. A refusal is treated as text.
+// Appends one part of a message's content: a text or an image. A refusal is treated as text.
 Status ReadPart(const JsonValue& part, const std::string& param, IgnoredFields* ignored, NewItem* out) {
   if (!part.is_object()) return WrongType(part, param, "an object");
   const JsonValue* type = part.Find("type");
   if (type == nullptr || !type->is_string()) return MissingParameter(Within(param, "type"));
   const std::string& name = type->string();
+  if (name == "input_image") {
+    return ReadImagePart(part, param, Unsupported(Within(param, "type"), "content of type " + Quoted(name)), ignored,
+                         out);
+  }
   if (name != "input_text" && name != "output_text" && name != "text" && name != "refusal") {
     return Unsupported(Within(param, "type"), "content of type " + Quoted(name.substr(0, kQuotedBytes)));
   }

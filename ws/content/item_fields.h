@@ -13,7 +13,7 @@
 
 namespace ringside {
 
-/// Parses the text of a string or of text parts.
+/// Parses the text of a string, or text and image parts.
 Status ReadContent(const JsonValue& content, const std::string& param, IgnoredFields* ignored, NewItem* out);
 /// Parses a message, a tool call or its result, as in `input` (EasyInputMessage, Message, output items sent back).
 Status ReadItem(const JsonValue& value, const std::string& param, IgnoredFields* ignored, NewItem* out);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ws/content/image_fields.h"
 #include "ws/content/returned_reasoning.h"
 #include "ws/content/tool_names.h"
 #include "ws/fields/ignored_report.h"
@@ -96,7 +97,8 @@ std::string ReasoningObject(const std::string& id, std::string_view text, std::s
 std::string ResultObject(const Item& item) {
   JsonWriter json;
   json.BeginObject().Field("id", item.id).Field("type", "function_call_output").Field("status", "completed");
-  json.Field("call_id", item.call_ids).Field("output", std::string_view(item.text));
+  json.Field("call_id", item.call_ids).Key("output");
+  item.images.empty() ? (void)json.Value(std::string_view(item.text)) : WriteInputParts(json, item);
   return json.EndObject().Take();
 }
 
@@ -105,7 +107,12 @@ std::string MessageObject(const Item& item, bool calls_follow) {
   JsonWriter json;
   json.BeginObject().Field("id", item.id).Field("type", "message");
   json.Field("status", item.complete || calls_follow ? "completed" : "incomplete");
-  json.Field("role", ChatRoleName(item.role)).Key("content").BeginArray().BeginObject();
+  json.Field("role", ChatRoleName(item.role)).Key("content");
+  if (!item.images.empty()) {
+    WriteInputParts(json, item);
+    return json.EndObject().Take();
+  }
+  json.BeginArray().BeginObject();
   json.Field("type", answer ? "output_text" : "input_text");
   json.Field("text", std::string_view(item.text).substr(0, static_cast<size_t>(item.calls_at)));
   if (answer) {

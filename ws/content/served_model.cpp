@@ -12,7 +12,8 @@ ServedModel ServedModelOf(const SessionTableOptions& options, double created_s) 
           .session_len = options.session_len,
           .memory_len = options.memory_len,
           .pinned_max = options.pinned_max,
-          .aliases = options.aliases};
+          .aliases = options.aliases,
+          .images = options.images != nullptr};
 }
 
 }  // namespace ringside

@@ -21,6 +21,8 @@ struct ServedModel {
   int64_t session_len = 0, memory_len = 0, pinned_max = 0;  // limits in tokens: conversation, window, pinned prefix
   std::vector<std::string> aliases = {};                    // more names of the model, as in SessionTableOptions
 
+  bool images = false;  // it reads images
+
   // In a server that loads models on demand; else `state` is "".
   std::string state = {};            // "loaded", "loading", "unloading", "unloaded", "failed", "unsupported"
   std::string reason = {};           // of the last two states

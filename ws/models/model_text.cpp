@@ -103,6 +103,7 @@ SessionTableOptions ModelOptions(const ServerConfig& config, const ModelText& te
   options.strict_requests = config.strict_requests;
   options.end_of_turn = text.end_of_turn;
   options.text_begin = text.text_begin;
+  options.images = text.images;
   options.durability = config.durability == StoreDurability::kTurn ? Durability::kTurn : Durability::kToken;
   options.session_ttl_s = config.session_ttl_s;
   options.max_turns_per_owner = config.max_turns_per_owner;

@@ -13,6 +13,7 @@
 #include "engine/families/model_spec.h"
 #include "engine/sampling/sampling.h"
 #include "engine/text/tokenizer.h"
+#include "engine/vision/image_format.h"
 #include "session/chat/templates/chat_template.h"
 #include "session/session_options.h"
 #include "ws/chat/server_facts.h"
@@ -30,7 +31,8 @@ struct ModelText {
   std::vector<TokenId> end_of_turn;
   std::shared_ptr<const Tokenizer> tokenizer;
   std::shared_ptr<const ChatTemplate> chat;
-  SamplingParams sampling;  // request defaults
+  SamplingParams sampling;                    // request defaults
+  std::shared_ptr<const ImageFormat> images;  // null: it reads none
 };
 
 /// Logs each setting.

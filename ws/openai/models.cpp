@@ -48,6 +48,7 @@ nlohmann::json Describe(const ServedModel& model, const std::string& name) {
         {"min_p", model.sampling.min_p},
         {"repetition_penalty", model.sampling.repetition_penalty},
         {"max_output_tokens", model.max_output_tokens}}}};
+  if (model.images) out["input_modalities"] = {"text", "image"};
   if (!model.state.empty()) DescribeState(model, out);
   return out;
 }
@@ -87,7 +88,7 @@ nlohmann::json DescribeForLmStudio(const ServedModel& model) {
   const size_t slash = model.name.rfind('/');
   return {{"id", model.name},
           {"object", "model"},
-          {"type", "llm"},
+          {"type", model.images ? "vlm" : "llm"},
           {"publisher", slash == std::string::npos ? "" : model.name.substr(0, slash)},
           {"arch", model.family},
           {"compatibility_type", "gguf"},

@@ -1,5 +1,6 @@
 #include "ws/realtime/realtime_events.h"
 
+#include "ws/content/image_fields.h"
 #include "ws/content/response_objects.h"
 #include "ws/content/tool_names.h"
 #include "ws/json/json_writer.h"
@@ -132,6 +133,13 @@ std::vector<ItemView> RealtimeViewsOf(const Item& item, const std::string& named
   const std::vector<IdentifiedCall> calls = CallsOf(item, "call_");
   if (item.calls_at != 0 || calls.empty()) {
     add(item.id, [&](const std::string& id) {
+      if (!item.images.empty()) {
+        JsonWriter json;
+        json.BeginObject().Field("id", id).Field("object", "realtime.item").Field("type", "message");
+        json.Field("status", status).Field("role", ChatRoleName(item.role)).Key("content");
+        WriteInputParts(json, item);
+        return json.EndObject().Take();
+      }
       const auto text = std::string_view(item.text).substr(0, static_cast<size_t>(item.calls_at));
       return RealtimeMessage(id, item.role, calls.empty() ? status : "completed", text);
     });

@@ -67,6 +67,7 @@ bool AddReferred(const Item& item, const std::string& own, std::vector<NewItem>*
     const bool calls = item.calls_at >= 0;
     const auto text = std::string_view(item.text).substr(0, static_cast<size_t>(item.calls_at));
     messages->push_back({item.role, std::string(text), -1, calls ? "" : item.call_ids});
+    messages->back().images = ImagesOf(item);
     return true;
   }
   const std::vector<IdentifiedCall> calls = CallsOf(item, "call_");
@@ -490,7 +491,10 @@ Result<std::vector<NewItem>> RealtimeSocket::InputOf(const std::optional<std::ve
   }
   std::vector<NewItem> messages;
   if (!input) {
-    for (const Item& item : items) messages.push_back({item.role, item.text, item.calls_at, item.call_ids});
+    for (const Item& item : items) {
+      messages.push_back({item.role, item.text, item.calls_at, item.call_ids});
+      messages.back().images = ImagesOf(item);
+    }
     return messages;
   }
   std::map<std::string_view, const Item*> by_id;

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "clients/chat/repl/base64.h"
 #include "clients/terminal/sanitiser.h"
 #include "clients/terminal/text_width.h"
 #include "clients/wire/models.h"
@@ -24,8 +25,8 @@ Failure CannotRead(const std::string& path, int error) {
 }
 
 /// Reads at most one byte more than the limit.
-Outcome<std::string> ReadBounded(int file, const std::string& path) {
-  std::string bytes(kMostAttachedBytes + 1, '\0');
+Outcome<std::string> ReadBounded(int file, const std::string& path, size_t most) {
+  std::string bytes(most + 1, '\0');
   size_t done = 0;
   while (done < bytes.size()) {
     const ssize_t got = ::read(file, bytes.data() + done, bytes.size() - done);
@@ -36,6 +37,37 @@ Outcome<std::string> ReadBounded(int file, const std::string& path) {
   }
   bytes.resize(done);
   return bytes;
+}
+
+/// A regular file's bytes, at most one more than the limit.
+Outcome<std::string> ReadRegularFile(const std::string& path, size_t most) {
+  std::string real = path;
+  const char* home = std::getenv("HOME");
+  if (path.starts_with("~/") && home != nullptr) real = home + path.substr(1);
+  // O_NONBLOCK: open must not block on a FIFO.
+  const int file = ::open(real.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) return CannotRead(path, errno);
+  struct stat info {};
+  const bool regular = ::fstat(file, &info) == 0 && S_ISREG(info.st_mode);
+  Outcome<std::string> bytes = regular ? ReadBounded(file, path, most) : Failure{path + " is not a regular file."};
+  ::close(file);
+  return bytes;
+}
+
+/// A name for display, of a path or a name.
+std::string NameOf(const std::string& path) {
+  std::string name = Sanitise(path.substr(path.rfind('/') + 1));
+  std::ranges::replace_if(
+      name, [](char c) { return c == '\n' || c == '\t'; }, ' ');
+  while (name.size() > kMostFileNameBytes) name.erase(0, FirstCluster(name));
+  return name;
+}
+
+/// "" for a format that the server does not read.
+std::string_view ImageType(std::string_view bytes) {
+  if (bytes.starts_with("\x89PNG\r\n\x1A\n")) return "image/png";
+  if (bytes.starts_with("\xFF\xD8\xFF")) return "image/jpeg";
+  return bytes.starts_with("RIFF") && bytes.substr(0, 12).ends_with("WEBP") ? "image/webp" : "";
 }
 
 bool HasControls(std::string_view text) {
@@ -61,10 +93,7 @@ Outcome<AttachedFile> AttachText(const std::string& name, std::string bytes) {
   if (!IsUtf8(bytes) || HasControls(bytes)) {
     return Failure{name + " is a binary file; the server reads text (UTF-8) only."};
   }
-  AttachedFile file{Sanitise(name), {}};
-  std::ranges::replace_if(
-      file.name, [](char c) { return c == '\n' || c == '\t'; }, ' ');
-  while (file.name.size() > kMostFileNameBytes) file.name.erase(0, FirstCluster(file.name));
+  AttachedFile file{NameOf(name), {}};
   for (size_t i = 0; i < bytes.size(); ++i) {  // line ends become \n
     if (bytes[i] == '\r' && i + 1 < bytes.size() && bytes[i + 1] == '\n') continue;
     file.text += bytes[i] == '\r' ? '\n' : bytes[i];
@@ -74,23 +103,47 @@ Outcome<AttachedFile> AttachText(const std::string& name, std::string bytes) {
 }
 
 Outcome<AttachedFile> ReadTextFile(const std::string& path) {
-  std::string real = path;
-  const char* home = std::getenv("HOME");
-  if (path.starts_with("~/") && home != nullptr) real = home + path.substr(1);
-  // O_NONBLOCK: open must not block on a FIFO.
-  const int file = ::open(real.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file < 0) return CannotRead(path, errno);
-  struct stat info {};
-  const bool regular = ::fstat(file, &info) == 0 && S_ISREG(info.st_mode);
-  Outcome<std::string> bytes = regular ? ReadBounded(file, path) : Failure{path + " is not a regular file."};
-  ::close(file);
+  Outcome<std::string> bytes = ReadRegularFile(path, kMostAttachedBytes);
   if (!bytes) return bytes.failure();
   return AttachText(path.substr(path.rfind('/') + 1), std::move(*bytes));
+}
+
+Outcome<AttachedFile> ReadImageFile(const std::string& path) {
+  const Outcome<std::string> bytes = ReadRegularFile(path, kMostImageBytes);
+  if (!bytes) return bytes.failure();
+  if (bytes->size() > kMostImageBytes) {
+    return Failure{path + " is larger than " + std::to_string(kMostImageBytes / 1000) + " KB, the limit of an image."};
+  }
+  const std::string_view type = ImageType(*bytes);
+  if (type.empty()) return Failure{path + " is not a PNG, JPEG or WebP image."};
+  return AttachedFile{NameOf(path), {}, "data:" + std::string(type) + ";base64," + Base64(*bytes)};
+}
+
+std::vector<std::string> ImagesOf(const std::vector<AttachedFile>& files) {
+  std::vector<std::string> images;
+  for (const AttachedFile& file : files) {
+    if (!file.image.empty()) images.push_back(file.image);
+  }
+  return images;
+}
+
+std::string AttachImage(const std::string& argument, std::vector<AttachedFile>* files) {
+  if (argument.empty()) return "/image FILE attaches a PNG, JPEG or WebP image to the next message.";
+  Outcome<AttachedFile> file = ReadImageFile(argument);
+  if (!file) return file.failure().message;
+  size_t bytes = file->image.size();
+  for (const std::string& image : ImagesOf(*files)) bytes += image.size();
+  if (bytes > kMostImageBytes / 3 * 4 + 100) {
+    return "The images of a message may have " + std::to_string(kMostImageBytes / 1000) + " KB in all.";
+  }
+  files->push_back(std::move(*file));
+  return "Attached the image " + files->back().name + " to the next message. /read - drops it.";
 }
 
 std::string WithFiles(const std::string& text, const std::vector<AttachedFile>& files) {
   std::string message = text.find_first_not_of(" \t\n") == std::string::npos ? "" : text;
   for (const AttachedFile& file : files) {
+    if (!file.image.empty()) continue;
     const std::string fence = FenceFor(file.text);
     message += (message.empty() ? "" : "\n\n") + ("File: " + file.name) + "\n" + fence + "\n" + file.text +
                (file.text.ends_with('\n') ? "" : "\n") + fence;
@@ -106,7 +159,7 @@ std::string AttachFile(const HttpClient& http, const std::string& argument, std:
   if (argument.empty()) {
     std::string names;
     for (const AttachedFile& file : *files) names += (names.empty() ? "" : ", ") + file.name;
-    return names.empty() ? "/read FILE attaches a text file to the next message."
+    return names.empty() ? "/read FILE attaches a text file to the next message, /image FILE an image."
                          : "Attached to the next message: " + names + ". /read - drops them.";
   }
   Outcome<AttachedFile> file = ReadTextFile(argument);

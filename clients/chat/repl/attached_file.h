@@ -1,5 +1,6 @@
-// Text files that are sent with the next message, in the form of the page: a line "File: NAME" and a fenced block,
-// which every client and model can read. Bounded: a file is read only if its size is within the limit. THREAD: one.
+// Text files and images that are sent with the next message. A text has the form of the page: a line "File: NAME" and a
+// fenced block, which every client and model can read. Bounded: a file is read only if its size is within the limit.
+// THREAD: one.
 #pragma once
 
 #include <string>
@@ -11,20 +12,29 @@
 namespace ringside::client {
 
 struct AttachedFile {
-  std::string name;  // without its folders
-  std::string text;  // UTF-8
+  std::string name;        // without its folders
+  std::string text;        // UTF-8
+  std::string image = {};  // in place of `text`: a data URL
 };
 
 inline constexpr size_t kMostAttachedBytes = 1'000'000;
+inline constexpr size_t kMostImageBytes = 3'000'000;  // of the server's 4 MiB of a message, in base64
 
 /// Reads a regular file; a leading "~/" is the home folder. ERRORS: a sentence for a missing, large, empty or binary
 /// file.
 Outcome<AttachedFile> ReadTextFile(const std::string& path);
 /// Checks bytes of a file called `name`, as ReadTextFile does.
 Outcome<AttachedFile> AttachText(const std::string& name, std::string bytes);
-/// The message of a text and its files.
+/// Reads a PNG, JPEG or WebP file. ERRORS: as ReadTextFile; a sentence for another format.
+Outcome<AttachedFile> ReadImageFile(const std::string& path);
+/// The message of a text and its files, without images.
 std::string WithFiles(const std::string& text, const std::vector<AttachedFile>& files);
 
+/// The data URLs of the images among the files.
+std::vector<std::string> ImagesOf(const std::vector<AttachedFile>& files);
+
+/// The command /image: attaches an image. Returns a sentence for the user; on an error `files` is unchanged.
+std::string AttachImage(const std::string& argument, std::vector<AttachedFile>* files);
 /// The command /read: attaches a file, lists the attached ones (no argument) or drops them ("-"). Counts their tokens
 /// against the model's longest input. Returns a sentence for the user; on an error `files` is unchanged.
 std::string AttachFile(const HttpClient& http, const std::string& argument, std::vector<AttachedFile>* files);

@@ -1,6 +1,5 @@
 #include "clients/chat/repl/clipboard.h"
 
-#include <openssl/evp.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,18 +9,10 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "clients/chat/repl/base64.h"
+
 namespace ringside::client {
 namespace {
-
-/// REQUIRES: at most 1 GiB.
-std::string Base64(std::string_view bytes) {
-  std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');  // and a NUL
-  const int size =
-      EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()),
-                      reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<int>(bytes.size()));
-  text.resize(static_cast<size_t>(size));
-  return text;
-}
 
 struct ClipboardProgram {
   const char* variable;  // set on the desktops that have the program

@@ -32,7 +32,8 @@ constexpr CommandEntry kCommands[] = {
     {"/preset", Name::kPreset, " [NAME]",
      "list or apply a preset: system message, settings, model; save NAME, delete NAME"},
     {"/read", Name::kRead, " [FILE]",
-     "attach a text file to the next message; alone: list the attached files; -: drop them"},
+     "attach a text file to the next message; alone: list the attached files and images; -: drop them"},
+    {"/image", Name::kImage, " FILE", "attach a PNG, JPEG or WebP image to the next message"},
     {"/copy", Name::kCopy, "", "copy the last answer to the clipboard"},
     {"/set", Name::kSet, " NAME VALUE", "change a sampling setting; alone: show all; VALUE default: the server's"},
     {"/think", Name::kThink, " on|off|low|high|show|hide",
@@ -69,7 +70,6 @@ constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {
     {"/retry", "/regen regenerates the last answer."},
     {"/models", "/model lists the server's models."},
     {"/file", "/read FILE attaches a text file to the next message."},
-    {"/image", "This server reads text only; /read FILE attaches a text file."},
 };
 
 std::string_view Trim(std::string_view text) {

@@ -22,6 +22,7 @@ struct Command {
     kModel,
     kPreset,
     kRead,
+    kImage,
     kCopy,
     kSet,
     kThink,

@@ -70,6 +70,7 @@ Words CompleteArgument(Command::Name command, std::string_view begun, const Word
     case Command::Name::kSave:
     case Command::Name::kExport:
     case Command::Name::kRead:
+    case Command::Name::kImage:
       return CompletePath(begun);
     case Command::Name::kPreset:
       return CompletePreset(begun);

@@ -33,7 +33,7 @@ void Repl::Ask(const std::string& text) {
   if (!EnsureConversation(text)) return;
   TurnRequest turn;
   turn.conversation = conversation_;
-  turn.input = {{"user", WithFiles(text, next_.files)}};
+  turn.input = {{.role = "user", .text = WithFiles(text, next_.files), .images = ImagesOf(next_.files)}};
   turn.instructions = next_.system;
   RunTurn(std::move(turn));
 }

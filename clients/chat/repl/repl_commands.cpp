@@ -47,6 +47,8 @@ void Repl::Execute(const Command& command) {
       return UsePreset(command.text);
     case Name::kRead:
       return screen_.Notice(AttachFile(client_.http(), command.text, &next_.files));
+    case Name::kImage:
+      return screen_.Notice(AttachImage(command.text, &next_.files));
     case Name::kCopy:
       if (const auto items = Items()) screen_.Notice(CopyAnswer(*items, terminal_, escapes_));
       return;

@@ -1,12 +1,14 @@
-// The files attached to the message that is being written, as chips. They are stored with the draft.
+// The files attached to the message that is being written, as chips. Texts are stored with the draft.
 import { announce, el } from "../dom.js";
 import { size } from "../format.js";
 import { icon } from "../icons.js";
 import { t } from "../strings.js";
-import { readTextFile } from "./files.js";
+import { imageElement } from "../text/images.js";
+import { readFile } from "./files.js";
 
 export class Attachments {
-  files = []; // {name, text, pasted}
+  files = []; // {name, text, pasted} or {name, image}
+  readsImages = false; // the model does
 
   #added = Promise.resolve(); // once all files so far are read
 
@@ -14,6 +16,15 @@ export class Attachments {
   constructor(act) {
     this.act = act;
     this.element = el("ul", { class: "chips", "aria-label": t("Attached files"), hidden: true });
+  }
+
+  get texts() {
+    return this.files.filter(({ image }) => !image);
+  }
+
+  // Data URLs.
+  get images() {
+    return this.files.filter(({ image }) => image).map(({ image }) => image);
   }
 
   set(files) {
@@ -30,7 +41,7 @@ export class Attachments {
   }
 
   async #addNow(files) {
-    const read = await Promise.all(files.map(readTextFile));
+    const read = await Promise.all(files.map((file) => readFile(file, this.readsImages)));
     const refused = read.filter((file) => file.refused);
     const good = read.filter((file) => !file.refused);
     if (good.length) {
@@ -55,7 +66,8 @@ export class Attachments {
 
   #chip(file) {
     const button = (name, label, run) => el("button", { type: "button", class: "icon quiet", "aria-label": label, title: label, onclick: run }, icon(name, 15));
-    return el("li", { class: "chip" }, icon("file", 16), el("bdi", { class: "name", title: file.name }, file.name), el("span", { class: "size" }, size(file.text.length)),
+    return el("li", { class: "chip" }, file.image ? imageElement(file.image, "") : icon("file", 16), el("bdi", { class: "name", title: file.name }, file.name),
+      file.image ? null : el("span", { class: "size" }, size(file.text.length)),
       file.pasted ? button("edit", t("Put {name} into the message", { name: file.name }), () => {
         this.#remove(file);
         this.act.write(file.text);

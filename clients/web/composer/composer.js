@@ -18,7 +18,7 @@ export class Composer {
   #busy = false;
   #checking = false;
 
-  // `act`: send(message, sent, {truncated}), stop(), editLast(), help(), inView(): tokens that the model sees now.
+  // `act`: send(message, sent, {truncated, images}), stop(), editLast(), help(), inView(): tokens that the model sees now.
   constructor(act) {
     this.act = act;
     this.text = el("textarea", {
@@ -62,19 +62,24 @@ export class Composer {
 
   setModels(models) {
     this.budget.model = models[0];
+    const readsImages = Boolean(models[0]?.input_modalities?.includes("image"));
+    this.attachments.readsImages = readsImages;
+    const label = readsImages ? t("Attach images, text or PDF files") : t("Attach text or PDF files");
+    this.clip.setAttribute("aria-label", label);
+    this.clip.title = label;
     this.picker.setModels(models);
     this.budget.watch(this.message());
   }
 
   message() {
-    return withFiles(this.text.value, this.attachments.files);
+    return withFiles(this.text.value, this.attachments.texts);
   }
 
-  // Replaces the draft by a message.
-  put(message) {
+  // Replaces the draft by a message. `images`: data URLs.
+  put(message, images = []) {
     const { text, files } = takeFiles(message);
     this.text.value = text;
-    this.attachments.set(files);
+    this.attachments.set([...images.map((image, index) => ({ name: t("Image {n}", { n: index + 1 }), image })), ...files]);
     this.#typed();
     this.text.focus();
   }
@@ -105,7 +110,7 @@ export class Composer {
 
   #typed() {
     draft.save(this.#id, this.text.value);
-    attached.save(this.#id, this.attachments.files);
+    attached.save(this.#id, this.attachments.texts);
     if (this.text.value || this.attachments.files.length) this.notice.hide();
     this.#fit();
     this.#showButton();
@@ -168,7 +173,7 @@ export class Composer {
   async #go() {
     if (this.#busy) return this.act.stop();
     const message = this.message();
-    if (!message.trim() || this.#checking) return;
+    if ((!message.trim() && !this.attachments.images.length) || this.#checking) return;
     if (this.budget.mayExceed(message)) {
       this.#checking = true;
       const result = await this.budget.count(message);
@@ -185,7 +190,7 @@ export class Composer {
       this.text.value = "";
       this.attachments.set([]);
       this.#typed();
-    }, options);
+    }, { ...options, images: this.attachments.images });
   }
 
   #offer(message, result) {
@@ -195,13 +200,13 @@ export class Composer {
 
   // Cuts the longest part of the message, the text or a file.
   async #shorten() {
-    const { files } = this.attachments;
+    const { texts: files, files: all } = this.attachments;
     const longest = files.reduce((most, file) => (file.text.length > (most?.text.length ?? this.text.value.length) ? file : most), null);
     const without = (text) => (longest
       ? withFiles(this.text.value, files.map((file) => (file === longest ? { ...file, text } : file)))
       : withFiles(text, files));
     const cut = await this.budget.shorten(longest ? longest.text : this.text.value, without);
-    if (longest) this.attachments.set(files.map((file) => (file === longest ? { ...file, text: cut } : file)));
+    if (longest) this.attachments.set(all.map((file) => (file === longest ? { ...file, text: cut } : file)));
     else this.text.value = cut;
     this.notice.hide();
     this.#typed();

@@ -1,6 +1,7 @@
-// Files that a reader drops, pastes or chooses, as text. A file without text is refused with the reason.
+// Files that a reader drops, pastes or chooses, as text or image. Others are refused with the reason.
 import { size } from "../format.js";
 import { t } from "../strings.js";
+import { isImage, readImage } from "./image_file.js";
 
 const MOST_BYTES = 1_000_000;
 const MOST_PDF_BYTES = 16_000_000;
@@ -19,9 +20,17 @@ async function readPdfFile(name, bytes) {
   return refused ? { name, refused: refusePdf(name, refused) } : { name, text };
 }
 
-// Resolves to {name, text}, or {name, refused}.
-export async function readTextFile(file) {
-  const name = file.name.replace(/[\s\p{Cc}\p{Cf}]+/gu, " ").trim().slice(0, 120) || t("file");
+const nameOf = (file) => file.name.replace(/[\s\p{Cc}\p{Cf}]+/gu, " ").trim().slice(0, 120) || t("file");
+
+// Resolves to {name, text}, {name, image}, or {name, refused}. `readsImages`: the model does.
+export async function readFile(file, readsImages) {
+  if (!isImage(file)) return readTextFile(file);
+  const name = nameOf(file);
+  return readsImages ? readImage(file, name) : { name, refused: t("{name} was not attached: this model reads no images.", { name }) };
+}
+
+async function readTextFile(file) {
+  const name = nameOf(file);
   const pdf = (await file.slice(0, 1024).text().catch(() => "")).includes("%PDF-"), limit = pdf ? MOST_PDF_BYTES : MOST_BYTES;
   if (file.size > limit) return { name, refused: t("{name} has {size}; the limit is {limit}.", { name, size: size(file.size), limit: size(limit) }) };
   let text = "";

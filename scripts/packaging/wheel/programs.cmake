@@ -10,7 +10,7 @@ if(NOT OLD_PTHREAD OR NOT OLD_DL)
 endif()
 
 add_custom_target(wheel_programs DEPENDS manual)
-foreach(program ${programs})
+foreach(program ${programs} ringside-image-decoder)
   get_target_property(libraries ${program} LINK_LIBRARIES)
   add_executable(wheel-${program} EXCLUDE_FROM_ALL $<TARGET_OBJECTS:${program}> $<TARGET_OBJECTS:ringside_glibc_floor>)
   target_link_libraries(wheel-${program} PRIVATE ${libraries}

@@ -376,6 +376,7 @@ const std::string& ChatTemplate::part_separator(ChatRole role) const {
   return format_->part_separators[PartsRole(role)];
 }
 bool ChatTemplate::trims_parts(ChatRole role) const { return format_->trims_parts[PartsRole(role)]; }
+const std::string& ChatTemplate::image_markup() const { return format_->image_markup; }
 const std::string& ChatTemplate::end_of_turn() const { return format_->end_of_turn; }
 bool ChatTemplate::EndsAnswer(std::string_view token) const {
   return !token.empty() && (token == format_->end_of_turn || token == format_->end_of_call);

@@ -33,7 +33,8 @@ std::string_view TrimText(std::string_view text);
 
 struct ChatMessage {
   ChatRole role = ChatRole::kUser;
-  std::string content;    // UTF-8; never parsed as markup. An assistant's includes its tool calls, see session/tools
+  std::string content;  // UTF-8 with kImageByte for an image; never parsed as markup. An assistant's includes its tool
+                        // calls, see session/tools
   int64_t calls_at = -1;  // offset of the calls in `content`; -1 = none
   /// If the tools' syntax has ids: the model's ids of its calls, or of the call that this is the result of.
   std::vector<std::string> model_ids = {};
@@ -54,6 +55,12 @@ enum class TimelineEnd : uint8_t {
   kForgotten = 5,    // of a timeline: its ids were discarded; its text must be rendered again (from kNothing)
 };
 
+/// A piece that is an image (image_pieces.h), and the tokens that take its place.
+struct ImagePiece {
+  size_t piece = 0;
+  std::vector<TokenId> tokens;
+};
+
 /// The new text of one turn. Every message starts at a piece boundary.
 struct Rendering {
   std::vector<TextPiece> pieces;
@@ -63,6 +70,7 @@ struct Rendering {
   // user message starts that message
   size_t pinned_pieces = 0;                 // pieces[0, n) are BOS and the system message; 0 in later turns
   TimelineEnd end = TimelineEnd::kNothing;  // input of the next Render if no ids are sampled in between
+  std::vector<ImagePiece> images = {};      // ascending
 
   std::string Text() const;  // concatenation of the pieces
 };
@@ -154,6 +162,8 @@ class ChatTemplate {
   const std::string& part_separator(ChatRole role) const;
   /// Whether it drops the white space around each of them.
   bool trims_parts(ChatRole role) const;
+  /// Text that the template writes for an image in a user's message; "" if it writes none, or it is unknown.
+  const std::string& image_markup() const;
   /// Text that ends an assistant message ("<|im_end|>"), a special token of the model; "" for the plain format.
   const std::string& end_of_turn() const;
   /// True if an answer whose last token is this special token has ended: the timeline is then at kAnswerEnded,

@@ -24,9 +24,17 @@ std::optional<EncodedRendering> EncodeRendering(const Tokenizer& tokenizer, cons
   std::ranges::sort(borders);
   std::vector<int64_t> first_token(pieces.size() + 1, 0);  // by piece; set at boundaries
   EncodedRendering encoded;
+  auto image = rendering.images.begin();  // the next one
   for (size_t begin = 0; begin < pieces.size();) {
+    if (image != rendering.images.end() && image->piece == begin) {
+      first_token[begin++] = std::ssize(encoded.ids);
+      if (std::ssize(image->tokens) > max_tokens - std::ssize(encoded.ids)) return std::nullopt;
+      encoded.ids.insert(encoded.ids.end(), image->tokens.begin(), image->tokens.end());
+      ++image;
+      continue;
+    }
     size_t end = begin + 1;
-    while (end < pieces.size() &&
+    while (end < pieces.size() && (image == rendering.images.end() || end != image->piece) &&
            !(std::ranges::binary_search(borders, end) && BeginsWithSpecial(tokenizer, pieces[end]))) {
       ++end;
     }

@@ -205,6 +205,7 @@ void LearnPartSeparators(const TemplateRun& run, TemplateFormat* format) {
     format->part_separators[static_cast<size_t>(role)] = run.PartSeparator(role);
     format->trims_parts[static_cast<size_t>(role)] = run.TrimsParts(role);
   }
+  format->image_markup = run.ImageMarkup();
 }
 
 Result<TemplateFormat> LearnFormat(const TemplateRun& run, const ChatTemplate::Facts& facts) {

@@ -72,6 +72,7 @@ struct TemplateFormat {
   std::optional<std::pair<std::string, std::string>> current_reasoning;
 
   friend bool operator==(const TemplateFormat&, const TemplateFormat&) = default;
+  std::string image_markup = {};  // as in ChatTemplate
 };
 
 /// Returns the format of a name in ChatTemplate::Names(); nullopt for other names.
@@ -82,7 +83,7 @@ const std::vector<std::string_view>& FormatNames();
 bool IsAbsent(std::string_view text, TemplateFormat::NoText which);
 
 class TemplateRun;
-/// TemplateRun::PartSeparator and TrimsParts of each role.
+/// TemplateRun::PartSeparator and TrimsParts of each role, and TemplateRun::ImageMarkup.
 void LearnPartSeparators(const TemplateRun& run, TemplateFormat* format);
 /// Learns the format of a model's template and verifies it by running the template, with caveats where they differ.
 /// ERRORS: kInvalidArgument with the reason for a template without a format.

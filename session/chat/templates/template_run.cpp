@@ -106,11 +106,15 @@ Result<std::string> Run(const jinja::Template& source, const ChatTemplate::Facts
                        LimitsOf(messages, tools));
 }
 
-/// A message whose content is a list of text parts.
+constexpr const char* kImagePart = "";  // in place of a part's text
+
+/// A message whose content is a list of text and image parts.
 Result<Value> PartsMessage(ChatRole role, std::initializer_list<std::string> texts) {
   std::vector<Value> parts;
   for (const std::string& text : texts) {
-    ASSIGN_OR_RETURN(Value part, jinja::MakeMapping({{"type", "text"}, {"text", text}}));
+    Entries entries = {{"type", "image"}};
+    if (text != kImagePart) entries = {{"type", "text"}, {"text", text}};
+    ASSIGN_OR_RETURN(Value part, jinja::MakeMapping(std::move(entries)));
     parts.push_back(std::move(part));
   }
   ASSIGN_OR_RETURN(Value content, jinja::MakeList(std::move(parts)));
@@ -172,6 +176,21 @@ std::string TemplateRun::PartSeparator(ChatRole role) const {
   // A template that serializes the list as JSON or Python literal has the parts' keys between the texts.
   const bool letters = std::ranges::any_of(between, [](unsigned char c) { return std::isalnum(c) != 0; });
   return letters || between.size() > kLongest ? "\n" : between;
+}
+
+std::string TemplateRun::ImageMarkup() const {
+  constexpr size_t kLongest = 256;
+  const std::string first = "Zpa7quvx", second = "Zpb8quvx", separator = PartSeparator(ChatRole::kUser);
+  const Result<std::string> text = TextOfParts(ChatRole::kUser, {first, kImagePart, second});
+  const size_t at = text.ok() ? text->find(first) : std::string::npos;
+  const size_t next = at == std::string::npos ? at : text->find(second, at);
+  if (next == std::string::npos) return "";
+  std::string_view between = std::string_view(*text).substr(at + first.size(), next - at - first.size());
+  if (between.size() > kLongest + 2 * separator.size()) return "";
+  // The message's text has the separators.
+  if (between.starts_with(separator)) between.remove_prefix(separator.size());
+  if (between.ends_with(separator)) between.remove_suffix(separator.size());
+  return std::string(between);
 }
 
 Result<std::string> TemplateRun::TextOnAnotherDay(std::span<const ChatMessage> messages) const {

@@ -44,6 +44,8 @@ class TemplateRun {
   std::string PartSeparator(ChatRole role) const;
   /// Whether it drops the white space around each of them.
   bool TrimsParts(ChatRole role) const;
+  /// Text that it writes for an image between two texts of a user's message; "" if it fails.
+  std::string ImageMarkup() const;
   const std::string& source() const { return source_; }
   void set_call_form(const CallForm& form) { call_form_ = form; }
 

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/refusals/context_overflow.h"
 #include "session/chat/templates/conversation_kinds.h"
+#include "session/chat/timeline/item_rendering.h"
 #include "session/chat/timeline/model_call_ids.h"
 #include "session/tools/tool_calls.h"
 
@@ -13,8 +14,10 @@ namespace ringside {
 namespace {
 
 int64_t BytesOf(const Item& item) {
+  size_t images = 0;
+  for (const ItemImage& image : item.images) images += sizeof(ImageFile) + image.file->bytes.size();
   return static_cast<int64_t>(sizeof(Item) + item.id.size() + item.text.size() + item.call_ids.size() +
-                              item.form.size() + item.reasoning.size());
+                              item.form.size() + item.reasoning.size() + images);
 }
 
 constexpr int64_t kMostBytesOfInputToken = 64;  // on average
@@ -33,6 +36,7 @@ class Joined {
   void Add(const Rendering& part) {
     for (const size_t start : part.message_starts) message_starts_.push_back(pieces() + start);
     if (pieces() == 0) rendering_.pinned_pieces = part.pinned_pieces;
+    for (const ImagePiece& image : part.images) rendering_.images.push_back({pieces() + image.piece, image.tokens});
     rendering_.pieces.insert(rendering_.pieces.end(), part.pieces.begin(), part.pieces.end());
   }
   size_t pieces() const { return rendering_.pieces.size(); }
@@ -190,11 +194,12 @@ Status Timeline::Render(const Codec& codec, bool open_answer, int64_t max_tokens
       std::find_if(added.rbegin(), added.rend(), [](const Item& item) { return item.role == ChatRole::kUser; });
   const Item* const last_question = question == added.rend() ? nullptr : &*question;
   for (Item& item : added) {
-    ChatMessage message{item.role, item.text, item.calls_at};
+    ChatMessage message{item.role, ContentOf(item), item.calls_at};
     if (has_ids) message.model_ids = ids_of_calls.Next(item);
     message.reasoning = item.reasoning;
     message.current = last_question == nullptr || &item > last_question;
-    const Rendering part = codec.chat.Render({&message, 1}, end, false, head_.tools);
+    Rendering part = codec.chat.Render({&message, 1}, end, false, head_.tools);
+    RETURN_IF_ERROR(PlaceImagesOf({&item, 1}, codec, &part));
     end = part.end;
     borders.push_back(joined.pieces() + (part.message_starts.empty() ? 0 : part.message_starts.back()));
     joined.Add(part);
@@ -238,14 +243,15 @@ Result<std::optional<Timeline::WholeEncoding>> Timeline::EncodeWhole(const Codec
   if (head_.instructions) messages.push_back({ChatRole::kSystem, *head_.instructions});
   const size_t first = messages.size();
   ModelCallIds ids_of_calls(items_, left_out, codec.chat.tool_syntax());
-  for (const Item& item : items_.From(left_out)) {
-    const std::string_view text = item.text;
-    messages.push_back({item.role, std::string(text.substr(messages.size() == first ? cut : 0)), item.calls_at});
+  const std::vector<Item> items = items_.From(left_out);
+  for (const Item& item : items) {
+    const std::string text = ContentOf(item);
+    messages.push_back({item.role, text.substr(messages.size() == first ? cut : 0), item.calls_at});
     messages.back().model_ids = ids_of_calls.Next(item);
     messages.back().reasoning = item.reasoning;
   }
-  ASSIGN_OR_RETURN(const Rendering rendering,
-                   codec.chat.RenderWhole(messages, open_answer, head_.tools, codec.tokenizer));
+  ASSIGN_OR_RETURN(Rendering rendering, codec.chat.RenderWhole(messages, open_answer, head_.tools, codec.tokenizer));
+  RETURN_IF_ERROR(PlaceImagesOf(items, codec, &rendering));
   Joined joined;
   joined.Add(rendering);
   std::optional<Joined::Ids> fitting = joined.Encode(codec.tokenizer, {}, max_tokens);

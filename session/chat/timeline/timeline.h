@@ -12,7 +12,9 @@
 
 #include "base/status.h"
 #include "engine/text/tokenizer.h"
+#include "engine/vision/image_format.h"
 #include "session/chat/templates/chat_template.h"
+#include "session/chat/timeline/item_image.h"
 #include "session/chat/timeline/shared_list.h"
 #include "session/chat/timeline/shared_text.h"
 
@@ -25,9 +27,10 @@ inline constexpr int64_t kAnyVocabulary = int64_t{1} << 31;  // ids of an unknow
 struct Item {
   std::string id;  // "msg_..."
   ChatRole role = ChatRole::kUser;
-  SharedText text;
-  SharedText reasoning;   // an assistant's, in addition to `text`: sampled, or returned by a client
-  int64_t calls_at = -1;  // an assistant's: offset of its tool calls in `text`; -1 = none
+  SharedText text;                // with kImageMark for each of `images`
+  std::vector<ItemImage> images;  // of a user's message or a tool's result
+  SharedText reasoning;           // an assistant's, in addition to `text`: sampled, or returned by a client
+  int64_t calls_at = -1;          // an assistant's: offset of its tool calls in `text`; -1 = none
   /// Of a tool result: the call's id. Of an assistant's calls supplied by a client: their ids, one per line; other ids
   /// follow from `id` (ToolCallId).
   std::string call_ids;
@@ -79,6 +82,13 @@ struct Codec {
   std::optional<EncoderTokens> encoder = {};
   /// A conversation that the template refuses is an error. Else it is rendered as others are, where `chat` can.
   bool refuses = false;
+  const ImageFormat* images = nullptr;  // null: messages with images are an error
+};
+
+/// The tokens of an image in a timeline.
+struct PlacedImage {
+  ItemImage image;
+  int64_t position = 0, tokens = 0;
 };
 
 class Timeline {
@@ -96,6 +106,9 @@ class Timeline {
   /// Tokens that the ring never evicts: BOS and the system message, at most codec.pinned_max; without a system message
   /// the first 4. Fixed when the first token is rendered; 0 before.
   int64_t pinned() const { return pinned_; }
+  /// The rendered images, in order of their positions.
+  /// ERRORS: kInvalidArgument as ImageFormat::Tokens; kCorruption if a token of an image belongs to none.
+  Result<std::vector<PlacedImage>> PlacedImages(const ImageFormat* format) const;
   /// Number of leading items that did not fit into the encoder's last input, including one that fitted only partly.
   int64_t left_out() const;
 
@@ -114,8 +127,8 @@ class Timeline {
   /// Renders pending items and, with `open_answer`, the text that starts an answer. If the template renders whole
   /// conversations, everything is rendered again, including answers. With `cuts` an encoder without room for the last
   /// message reads its end.
-  /// ERRORS: kInvalidArgument (context_length_exceeded) above `max_tokens` ids, where tokenizing stops; nothing changes
-  /// then.
+  /// ERRORS: kInvalidArgument (context_length_exceeded) above `max_tokens` ids, where tokenizing stops, or
+  /// (unsupported_value) for images that the model does not read; nothing changes then.
   Status Render(const Codec& codec, bool open_answer, int64_t max_tokens, bool cuts = false);
 
   /// Ends the answer opened by Render or ReopenAnswer; `output` are the sampled ids. Without ids the timeline is as

@@ -1,6 +1,7 @@
 // A timeline as a difference from an earlier one.
 #include <algorithm>
 
+#include "engine/vision/image_tokens.h"
 #include "session/chat/timeline/timeline.h"
 #include "session/tools/answer_form.h"
 
@@ -21,6 +22,11 @@ SharedList<T> Replaced(SharedList<T> first, int64_t keep, std::vector<T> rest) {
 
 bool InRange(int64_t count, size_t size) { return count >= 0 && count <= static_cast<int64_t>(size); }
 
+bool ImagesFit(const Item& item) {
+  const bool read = std::ranges::all_of(item.images, [](const ItemImage& image) { return image.file != nullptr; });
+  return read && item.role != ChatRole::kAssistant && CountImageMarks(item.text) == item.images.size();
+}
+
 /// Checks items: rendered ones first, each inside the ids and after the previous one; the others have no ids and are
 /// not sampled.
 bool ItemsFit(const SharedList<Item>& items, int64_t tokens) {
@@ -31,6 +37,7 @@ bool ItemsFit(const SharedList<Item>& items, int64_t tokens) {
     const bool answers = item.calls_at >= 0 || item.reasoning.size() > 0;
     if (answers && item.role != ChatRole::kAssistant) return false;
     if (item.end == TimelineEnd::kForgotten) return false;
+    if (!item.images.empty() && !ImagesFit(item)) return false;
     if (item.form.size() > 0 && (item.complete || !DecodeAnswerForm(item.form).ok())) return false;
     if (!item.rendered()) {
       rendered = false;
@@ -67,8 +74,8 @@ Status Timeline::Apply(TimelinePatch patch, int64_t vocab) {
       !InRange(patch.keep_starts, message_starts_.size())) {
     return Corruption("timeline: the change refers to items that do not exist");
   }
-  const bool known =
-      std::all_of(patch.tokens.begin(), patch.tokens.end(), [&](TokenId id) { return id >= 0 && id < vocab; });
+  const bool known = std::all_of(patch.tokens.begin(), patch.tokens.end(),
+                                 [&](TokenId id) { return (id >= 0 && id < vocab) || IsImageToken(id); });
   Timeline next;
   next.items_ = items_;
   next.item_bytes_ = item_bytes_;

@@ -80,13 +80,13 @@ std::vector<std::string> Seeds() {
   return {JoinParts({R"(/v1/chat/completions
 {"model":"tiny","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":[{"type":"text","text":"Hi"}]}],"n":1,"stop":["a"],"logit_bias":{"5":-100},"seed":7,"logprobs":true,"top_logprobs":2,"max_completion_tokens":9,"temperature":0.5,"top_k":3,"tools":[],"tool_choice":"auto","response_format":{"type":"text"},"user":"u","metadata":{"k":"v"}})",
                      R"(/v1/chat/completions
-{"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":"Yo","refusal":null},{"role":"user","content":"?"}],"stream":true,"stream_options":{"include_usage":true},"store":true})"}),
+{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA","detail":"low"}},{"type":"text","text":"?"}]},{"role":"assistant","content":"Yo","refusal":null},{"role":"user","content":"?"}],"stream":true,"stream_options":{"include_usage":true},"store":true})"}),
           JoinParts({R"(/v1/chat/completions
 {"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{"a":{"type":"integer"}}},"strict":true}}],"tool_choice":{"type":"function","function":{"name":"f"}},"messages":[{"role":"user","content":"Hi"},{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{\"a\":1}"}}]},{"role":"tool","tool_call_id":"c","content":"2"}]})",
                      R"(/v1/messages
-{"max_tokens":9,"tools":[{"name":"f","input_schema":{"type":"object"}}],"tool_choice":{"type":"any","disable_parallel_tool_use":true},"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":[{"type":"text","text":"a"},{"type":"tool_use","id":"c","name":"f","input":{"a":1}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":"2","is_error":false},{"type":"text","text":"b"}]}]})",
+{"max_tokens":9,"tools":[{"name":"f","input_schema":{"type":"object"}}],"tool_choice":{"type":"any","disable_parallel_tool_use":true},"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":[{"type":"text","text":"a"},{"type":"tool_use","id":"c","name":"f","input":{"a":1}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}}],"is_error":false},{"type":"text","text":"b"}]}]})",
                      R"(/api/chat
-{"tools":[{"type":"function","function":{"name":"f"}}],"messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":{"a":[1.5]}}}]},{"role":"tool","tool_name":"f","content":"2"}]})"}),
+{"tools":[{"type":"function","function":{"name":"f"}}],"messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":{"a":[1.5]}}}]},{"role":"tool","tool_name":"f","content":"2"},{"role":"user","content":"?","images":["AAAA"]}]})"}),
           JoinParts({R"(/v1/completions
 {"model":"tiny","prompt":"Once","echo":true,"max_tokens":5,"stream":true,"suffix":null,"best_of":1})",
                      R"(/v1/completions

@@ -13,7 +13,7 @@ namespace ringside {
 namespace {
 
 const MessageRules kAnthropicRules{
-    .roles = {"user", "assistant", "system"}, .hints = {"citations"}, .ignored = {"cache_control"}};
+    .roles = {"user", "assistant", "system"}, .hints = {"citations"}, .ignored = {"cache_control"}, .image = "image"};
 
 std::string At(const std::string& param, size_t index) { return param + "[" + std::to_string(index) + "]"; }
 

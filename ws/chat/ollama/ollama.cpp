@@ -16,6 +16,7 @@
 #include "ws/chat/ollama/ollama_errors.h"
 #include "ws/chat/prompts.h"
 #include "ws/content/asked_model.h"
+#include "ws/content/image_fields.h"
 #include "ws/content/response_objects.h"
 #include "ws/content/tool_fields.h"
 #include "ws/content/tool_names.h"
@@ -31,9 +32,9 @@ namespace ringside {
 namespace {
 
 const MessageRules kOllamaRules{.roles = {"system", "user", "assistant"},
-                                .empty = {"images"},
                                 .reasoning = {"thinking"},
                                 .ignored = {"tool_name"},
+                                .images = "images",
                                 .tools = true};
 
 /// Version of Ollama whose API this implements. Clients require a minimum.
@@ -46,6 +47,7 @@ struct OllamaRequest {
   TurnSpec turn;
   ReasoningRequest reasoning;
   std::string prompt, system;
+  NewItem images;                // the images of `prompt`
   std::vector<TokenId> context;  // token ids of an earlier prompt and answer
   bool raw = false, stream = true, unloads = false, logprobs = false;
   int64_t top_logprobs = 0;
@@ -144,6 +146,10 @@ Status ReadContext(const JsonValue& value, const std::string& param, const Field
   return ReadTokenIds(value, param, &request->context);
 }
 
+Status ReadPromptImages(const JsonValue& value, const std::string& param, const FieldContext&, OllamaRequest* request) {
+  return ReadImageList(value, param, &request->images);
+}
+
 FieldTable<OllamaRequest> MakeTable(OllamaFace face) {
   const Fields<OllamaRequest> chat =
       In(&OllamaRequest::turn, Join(Fields<TurnSpec>{{"messages", FieldType::kArray, ReadOllamaChat}},
@@ -154,7 +160,7 @@ FieldTable<OllamaRequest> MakeTable(OllamaFace face) {
                                           {"context", FieldType::kArray, ReadContext},
                                           {"tools", Refuse{}},
                                           {"suffix", Refuse{}},
-                                          {"images", Refuse{}},
+                                          {"images", FieldType::kAny, ReadPromptImages},
                                           {"width", Hint{}},
                                           {"height", Hint{}},
                                           {"steps", Hint{}}};
@@ -192,13 +198,19 @@ Result<OllamaRequest> ReadOllamaRequest(const JsonValue& body, OllamaFace face, 
   }
   if (out.logprobs) out.turn.sampling.logprobs = out.top_logprobs;
   if (out.prompt.empty()) return out;
+  if (out.raw && !out.images.images.empty()) return out.images.images.front().refusal;
   if (out.raw) {
     out.turn.raw = RawPrompt{std::move(out.prompt), {}};
     return out;
   }
   out.turn.token_ids = face == OllamaFace::kGenerate;  // for the response's context
   if (!out.system.empty()) out.turn.input.push_back({ChatRole::kSystem, std::move(out.system)});
-  out.turn.input.push_back({ChatRole::kUser, std::move(out.prompt)});
+  if (out.images.images.empty()) {
+    out.turn.input.push_back({ChatRole::kUser, std::move(out.prompt)});
+  } else {
+    AddPart(out.prompt, &out.images);
+    out.turn.input.push_back(std::move(out.images));
+  }
   return out;
 }
 
@@ -461,6 +473,7 @@ HttpResponse ShowModel(const ChatService& service, const ServerFacts& facts, con
   json.Field("ringside.session_len", options.session_len).EndObject();
   json.Key("capabilities").BeginArray().Value("completion").Value("tools");
   if (options.embedding_size > 0) json.Value("embedding");
+  if (options.images != nullptr) json.Value("vision");
   if (options.reasons) json.Value("thinking");
   WriteRingsideIgnored(json.EndArray(), asked->ignored.names());
   json.EndObject();

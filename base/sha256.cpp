@@ -1,0 +1,27 @@
+#include "base/sha256.h"
+
+#include <openssl/evp.h>
+
+#include "base/check.h"
+
+namespace ringside {
+
+Sha256Digest Sha256(std::string_view bytes) {
+  Sha256Digest digest;
+  unsigned int size = 0;
+  CHECK(EVP_Digest(bytes.data(), bytes.size(), digest.data(), &size, EVP_sha256(), nullptr) == 1);
+  CHECK_EQ(size, digest.size());
+  return digest;
+}
+
+std::string HexOf(const Sha256Digest& digest) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (const uint8_t byte : digest) {
+    text.push_back(kDigits[byte >> 4]);
+    text.push_back(kDigits[byte & 15]);
+  }
+  return text;
+}
+
+}  // namespace ringside

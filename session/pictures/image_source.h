@@ -1,0 +1,17 @@
+// The bytes of an image that a request holds: base64, or a data URL with base64 (RFC 2397). Other URLs are refused: the
+// server fetches nothing on behalf of a client. Pure. THREAD: any.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+
+namespace ringside {
+
+/// `base64`: `source` is base64 without "data:". The media type is not read: the file's first bytes decide.
+/// ERRORS: kInvalidArgument with `param`: unsupported_value (remote_url_not_allowed in the message) for a URL that is
+/// no data URL, invalid_value for one without base64, an empty or too long file, or text that is not base64.
+Result<std::string> ReadImageSource(std::string_view source, bool base64, const std::string& param);
+
+}  // namespace ringside

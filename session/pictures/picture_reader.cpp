@@ -1,0 +1,25 @@
+#include "session/pictures/picture_reader.h"
+
+#include <utility>
+
+#include "base/worker_pool.h"
+
+namespace ringside {
+
+Result<std::shared_ptr<const Picture>> PictureReader::Read(const std::string& owner, std::string_view file,
+                                                           const Sha256Digest& digest, const std::string& param,
+                                                           const ChargePicture& charge) {
+  if (auto cached = cache_.Find(owner, digest)) return cached;
+  ASSIGN_OR_RETURN(const DiskWait wait, DiskWait::Begin());
+  Result<Picture> decoded = decode_(owner, file, charge);
+  if (!decoded.ok()) {
+    const Status& why = decoded.status();
+    return Status(why.code(), why.message(), why.param().empty() ? param : why.param(), why.reason());
+  }
+  decoded->digest = digest;
+  auto picture = std::make_shared<const Picture>(*std::move(decoded));
+  cache_.Add(owner, picture);
+  return picture;
+}
+
+}  // namespace ringside
