@@ -1,6 +1,5 @@
-// Decodes image files by running ringside-image-decoder for each, with limits of memory and time, and a limit on the
-// number of processes at once, of which an owner has one. Owned by the server. THREAD: any; blocks, so on workers only
-// (DiskWait).
+// Decodes image files by running ringside-image-decoder for each, with limits of memory and time. Few processes run at
+// once, and one per owner. Owned by the server. THREAD: any; blocks, so on workers only (DiskWait).
 #pragma once
 
 #include <condition_variable>

@@ -18,7 +18,7 @@ namespace ringside {
 class PictureCache {
  public:
   explicit PictureCache(int64_t max_bytes) : max_bytes_(max_bytes) {}
-  /// Null if it is not there. Owners share none: the time of a request must not show what others sent.
+  /// Null if it is not there. Never another owner's: the time of a request would reveal the images of others.
   std::shared_ptr<const Picture> Find(const std::string& owner, const Sha256Digest& digest);
   void Add(const std::string& owner, std::shared_ptr<const Picture> picture);
   int64_t bytes() const;
