@@ -1,8 +1,10 @@
-#include <jerror.h>
-#include <jpeglib.h>
-
+// clang-format off: jpeglib.h needs the types of the headers before it.
 #include <csetjmp>
+#include <cstddef>
 #include <cstdio>
+#include <jpeglib.h>
+#include <jerror.h>
+// clang-format on
 
 #include "decoder/decoded_image.h"
 

@@ -64,12 +64,14 @@ Result<ModelText> WithTokenizer(const ServerConfig& config, ModelText text, cons
 
 Result<ModelText> TextOf(const ServerConfig& config, std::string name, const Model& model) {
   ModelText text{.name = std::move(name), .spec = model.spec(), .chat_template = model.chat_template()};
+  if (const ImageFormat* format = model.image_format()) text.images = std::make_shared<const ImageFormat>(*format);
   return WithTokenizer(config, std::move(text), model.tokenizer_data());
 }
 
 Result<ModelText> ReadModelText(const ServerConfig& config, std::string name) {
   ASSIGN_OR_RETURN(const ModelFiles files, OpenModelFiles(config.model));
   ModelText text{.name = std::move(name), .spec = files.plan.spec, .chat_template = files.chat_template};
+  if (files.vision != nullptr) text.images = std::make_shared<const ImageFormat>(files.vision->format);
   return WithTokenizer(config, std::move(text), files.tokenizer);
 }
 
