@@ -31,7 +31,7 @@ class RankExchange {
     int device = 0;  // the current device
     cudaUUID_t uuid = {};
     DType dtype = DType::kBF16;  // kF16 or kBF16; the type of values in transit
-    AllReduce algorithm = AllReduce::kAuto;
+    ringside::AllReduce algorithm = ringside::AllReduce::kAuto;
     bool fixed_order = false;  // reduce in rank order, by our own kernels wherever possible
   };
 
