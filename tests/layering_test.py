@@ -68,7 +68,6 @@ MAY_INCLUDE = {
     "engine/fleet": "base engine",
     "engine/convert": "base kernels engine/files engine/text engine/families engine/families/gguf"
                       " engine/families/huggingface engine/import engine/model engine",
-    "decoder": "base",
     "session/journal": "base cache/store",
     "session/postgres": "base session/journal",
     "session/tools": "base base/json engine/grammar",
@@ -113,9 +112,10 @@ MAY_INCLUDE = {
     "clients/pull": "base/cli base/json base/model_files clients/wire clients/terminal clients/models",
     "clients/cli": "base/cli base/json clients/wire clients/terminal clients/chat clients/eval clients/program clients/models"
                    " clients/pull",
+    "tools/image_decoder": "base",
     "tools/convert": "base base/cli kernels engine/model engine/convert",
 }
-FOLDERS = ["base", "kernels", "cache", "engine", "decoder", "session", "ws", "clients", "tools", "tests"]
+FOLDERS = ["base", "kernels", "cache", "engine", "session", "ws", "clients", "tools", "tests"]
 # Tests and programs for developers. They may include anything, and only they include their headers.
 FREE = ("tools/bench/", "tools/sim/", "tests/")
 
@@ -136,7 +136,7 @@ ROOMS = [
     (r"fmt/", ["base/", "kernels/", "cache/", "engine/", "session/", "ws/", "clients/"]),
     (r"(cuda|cublas|curand|cusparse)", ["kernels/cuda/"]),
     (r"(nccl|mpi)\.h", ["kernels/comm/"]),
-    (r"(jpeglib|jerror|png)\.h|webp/", ["decoder/"]),
+    (r"(jpeglib|jerror|png)\.h|webp/", ["tools/image_decoder/"]),
     (r"(gtest/|gmock/|benchmark/|cupti)", []),
 ]
 # Rooms that apply to .cpp files only: these headers never spread through ours. Forward declarations may.

@@ -4,7 +4,7 @@
 #include <csetjmp>
 #include <cstring>
 
-#include "decoder/decoded_image.h"
+#include "tools/image_decoder/decoded_image.h"
 
 namespace ringside::decoder {
 namespace {

@@ -1,4 +1,4 @@
-#include "decoder/sandbox.h"
+#include "tools/image_decoder/sandbox.h"
 
 #include <grp.h>
 #include <linux/audit.h>

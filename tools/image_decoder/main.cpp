@@ -9,8 +9,8 @@
 #include <new>
 #include <optional>
 
-#include "decoder/decoded_image.h"
-#include "decoder/sandbox.h"
+#include "tools/image_decoder/decoded_image.h"
+#include "tools/image_decoder/sandbox.h"
 
 namespace ringside::decoder {
 namespace {

@@ -1,6 +1,6 @@
 #include <webp/decode.h>
 
-#include "decoder/decoded_image.h"
+#include "tools/image_decoder/decoded_image.h"
 
 namespace ringside::decoder {
 

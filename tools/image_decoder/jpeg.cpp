@@ -1,12 +1,13 @@
 // clang-format off: jpeglib.h needs the types of the headers before it.
+#include <jerror.h>
+#include <jpeglib.h>
+
 #include <csetjmp>
 #include <cstddef>
 #include <cstdio>
-#include <jpeglib.h>
-#include <jerror.h>
 // clang-format on
 
-#include "decoder/decoded_image.h"
+#include "tools/image_decoder/decoded_image.h"
 
 namespace ringside::decoder {
 namespace {

@@ -1,4 +1,4 @@
-#include "decoder/decoded_image.h"
+#include "tools/image_decoder/decoded_image.h"
 
 #include <algorithm>
 #include <string_view>
