@@ -1,10 +1,10 @@
-// clang-format off: jpeglib.h needs the types of the headers before it.
-#include <jerror.h>
-#include <jpeglib.h>
-
+// jpeglib.h needs the types of the headers before it.
+// clang-format off
 #include <csetjmp>
 #include <cstddef>
 #include <cstdio>
+#include <jpeglib.h>
+#include <jerror.h>
 // clang-format on
 
 #include "tools/image_decoder/decoded_image.h"
