@@ -1,7 +1,8 @@
-"""Images through the stock SDKs. Answers need a model that reads images: RINGSIDE_VISION_MODEL is its folder."""
+"""Images through the stock SDKs: answers of a tiny random model with a vision tower, or of RINGSIDE_VISION_MODEL."""
 
 import base64
 import os
+import shutil
 from pathlib import Path
 
 import anthropic
@@ -15,14 +16,20 @@ FILE = (IMAGES / "rgb.png").read_bytes()
 BASE64 = base64.b64encode(FILE).decode()
 URL = "data:image/png;base64," + BASE64
 QUESTION = "What is on this image?"
+TINY = Path(__file__).resolve().parents[1] / "golden/vision/mistral3"
+TEMPLATE = """{% for message in messages %}{{ message.role }}: {% if message.content is string %}{{ message.content }}{% else %}
+{%- for part in message.content %}{% if part.type == 'image' %}[IMG]{% else %}{{ part.text }}{% endif %}{% endfor %}
+{%- endif %}</s>{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}"""
 
 
 @pytest.fixture(scope="module")
 def vision(tmp_path_factory):
     model = os.environ.get("RINGSIDE_VISION_MODEL")
     if not model:
-        pytest.skip("RINGSIDE_VISION_MODEL is not set")
-    server = Server("--store", str(tmp_path_factory.mktemp("store")), model=model)
+        model = str(tmp_path_factory.mktemp("model") / "tiny")
+        shutil.copytree(TINY, model)
+        Path(model, "chat_template.jinja").write_text(TEMPLATE)
+    server = Server("--store-path", str(tmp_path_factory.mktemp("store")), model=model)
     yield server
     server.stop()
 
@@ -59,7 +66,7 @@ def test_every_face_reads_the_same_image(vision, sees):
     anthropic_client = anthropic.Anthropic(base_url=vision.url, api_key="anything")
     source = {"type": "base64", "media_type": "image/png", "data": BASE64}
     message = anthropic_client.messages.create(
-        model=model, max_tokens=8, temperature=0,
+        model=model, max_tokens=8, extra_body={"temperature": 0},
         messages=[{"role": "user", "content": [{"type": "image", "source": source}, {"type": "text", "text": QUESTION}]}])
     local = ollama.Client(host=vision.url).chat(
         model=model, messages=[{"role": "user", "content": QUESTION, "images": [BASE64]}], options={"num_predict": 8, "temperature": 0})
