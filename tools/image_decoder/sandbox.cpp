@@ -67,11 +67,17 @@ void LeaveRoot() {
   (void)!setresuid(kNobody, kNobody, kNobody);
 }
 
+/// Closes all files but the standard ones. Linux has the call since 5.9, but glibc its function since 2.34 only.
+void CloseFiles() {
+  if (syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, 0) == 0) return;
+  for (int file = STDERR_FILENO + 1; file < sysconf(_SC_OPEN_MAX); ++file) close(file);
+}
+
 }  // namespace
 
 bool EnterSandbox(const SandboxLimits& limits) {
   const pid_t parent = getppid();
-  if (close_range(STDERR_FILENO + 1, ~0U, 0) != 0) return false;
+  CloseFiles();
   LeaveRoot();
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) return false;  // the server ended before the line above
