@@ -11,13 +11,17 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
+class Listener(ThreadingHTTPServer):
+    request_queue_size = 128  # with the default of 5, connections at once wait a second and more for a repeated SYN
+
+
 class StubServer:
     """Listens on this port of loopback until it is closed. `executed` has the ids of the POSTs that did work."""
 
     def __init__(self, name, port=0):
         self.name, self.stopping, self.executed = name, False, []
         self.second_part = threading.Event()  # lets the SSE answer continue
-        self.http = ThreadingHTTPServer(("127.0.0.1", port), handler_of(self))
+        self.http = Listener(("127.0.0.1", port), handler_of(self))
         self.port = self.http.server_address[1]
         self.thread = threading.Thread(target=self.http.serve_forever, daemon=True)
         self.thread.start()
