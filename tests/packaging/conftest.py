@@ -2,6 +2,7 @@
 command lines."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,20 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("RINGSIDE_TEST_BUILD", ROOT / "build/cpu"))
 sys.path.insert(0, str(ROOT / "scripts/packaging"))
+
+CHAT_PROGRAMS = ("ringside", "ringside-server", "ringside-image-decoder")
+
+
+def make_clone(root, package):
+    """A clone of these sources with a package in dist/, which installs and compiles nothing."""
+    shutil.copytree(ROOT / "scripts", root / "scripts")
+    for name in ("CMakeLists.txt", "base", "cache", "clients", "engine", "kernels", "session", "tools", "ws"):
+        (root / name).symlink_to(ROOT / name)
+    (root / "dist").mkdir()
+    shutil.copy(package, root / "dist")
+    for name in ("install", "build"):
+        (root / "scripts" / name).write_text("#!/bin/sh\n")
+    return root
 
 
 @pytest.fixture(scope="session")

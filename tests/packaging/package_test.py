@@ -3,10 +3,11 @@
 scripts/python -m pytest tests/packaging/package_test.py
 """
 
+import os
 import subprocess
 
 import pytest
-from conftest import BUILD
+from conftest import BUILD, CHAT_PROGRAMS, make_clone
 
 
 LIBRARIES = {"libc6", "libssl3", "procps", "systemd"}
@@ -83,3 +84,14 @@ def test_packaged_programs_run(unpacked, programs):
     assert output(unpacked / "usr/bin/ringside-server", "--version") == f"ringside-server {version}\n"
     for name in ("ringside", "ringside-bench", "ringside-convert"):
         assert output(unpacked / "usr/bin" / name, "--version") == f"{name} {version}\n"
+
+
+def test_chat_takes_the_programs_of_a_package_of_its_sources(package, tmp_path):
+    root = make_clone(tmp_path / "root", package)
+    packaged = output(root / "scripts/programs").strip()
+    assert packaged.startswith(f"{root}/build/packaged-")
+    assert all(os.access(f"{packaged}/{name}", os.X_OK) for name in CHAT_PROGRAMS)
+
+
+def test_the_server_is_built_with_its_image_decoder():
+    assert "ringside-image-decoder" in output("ninja", "-C", BUILD, "-t", "query", "bin/ringside-server")

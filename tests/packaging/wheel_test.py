@@ -12,7 +12,7 @@ import urllib.request
 import zipfile
 
 import pytest
-from conftest import BUILD, ROOT
+from conftest import BUILD, CHAT_PROGRAMS, ROOT, make_clone
 
 sys.path.insert(0, str(ROOT / "tests/system"))
 import tiny_model  # noqa: E402
@@ -117,19 +117,12 @@ def test_server_chooses_its_instruction_set_and_has_the_page(environment, tmp_pa
 
 
 def test_chat_takes_the_programs_of_a_wheel_of_its_sources(wheel, tmp_path):
-    root = tmp_path / "root"
-    shutil.copytree(ROOT / "scripts", root / "scripts")
-    for name in ("CMakeLists.txt", "base", "cache", "clients", "engine", "kernels", "session", "tools", "ws"):
-        (root / name).symlink_to(ROOT / name)
-    (root / "dist").mkdir()
-    shutil.copy(wheel, root / "dist")
-    for name in ("install", "build"):  # instead of compiling
-        (root / "scripts" / name).write_text("#!/bin/sh\n")
+    root = make_clone(tmp_path / "root", wheel)
     programs = [str(root / "scripts/programs")]
 
     packaged = subprocess.run(programs, check=True, capture_output=True, text=True).stdout.strip()
     assert packaged.startswith(f"{root}/build/packaged-")
-    assert os.access(f"{packaged}/ringside-server", os.X_OK) and os.access(f"{packaged}/ringside", os.X_OK)
+    assert all(os.access(f"{packaged}/{name}", os.X_OK) for name in CHAT_PROGRAMS)
     shutil.rmtree(root / "build")
     own = next((root / "dist").glob("*.whl"))
     foreign = own.rename(own.with_name(re.sub(r"_(x86_64|aarch64)\.whl$", "_riscv64.whl", own.name)))
