@@ -41,6 +41,7 @@ inline constexpr int64_t kMaxMetadataValueBytes = 512;
 inline constexpr int64_t kMaxImagesPerRequest = 64;
 inline constexpr int64_t kMaxImagePixels = 32 << 20;         // of one image: 96 MiB decoded
 inline constexpr int64_t kMaxImageFileBytes = 16 << 20;      // of one file; a request has kMaxMessageBytes
+inline constexpr int64_t kMaxTurnImages = 256;               // of a conversation, given with a turn
 inline constexpr int64_t kMaxTurnPictureBytes = 1 << 30;     // decoded images of a conversation, while a turn runs
 inline constexpr int64_t kPictureCacheBytes = 256 << 20;     // decoded images kept between turns
 inline constexpr int64_t kMaxImageDecoders = 2;              // decoding processes at once, each of another owner

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "base/defect.h"
+#include "base/sha256.h"
 
 namespace ringside {
 namespace {
@@ -88,11 +89,9 @@ Result<std::string> OpenSealed(const SealKey& key, std::string_view aad, std::st
 }
 
 std::array<uint8_t, 32> KeyedName(const SealKey& key, std::string_view name) {
-  std::array<uint8_t, 32> out;
   std::string text(key.bytes());
   text.append(name);
-  unsigned int size = 0;
-  CHECK_EQ(EVP_Digest(text.data(), text.size(), out.data(), &size, EVP_sha256(), nullptr), 1);
+  const Sha256Digest out = Sha256(text);
   OPENSSL_cleanse(text.data(), text.size());
   return out;
 }

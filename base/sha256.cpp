@@ -14,14 +14,4 @@ Sha256Digest Sha256(std::string_view bytes) {
   return digest;
 }
 
-std::string HexOf(const Sha256Digest& digest) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (const uint8_t byte : digest) {
-    text.push_back(kDigits[byte >> 4]);
-    text.push_back(kDigits[byte & 15]);
-  }
-  return text;
-}
-
 }  // namespace ringside

@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cstdint>
-#include <string>
 #include <string_view>
 
 namespace ringside {
@@ -11,7 +10,5 @@ namespace ringside {
 using Sha256Digest = std::array<uint8_t, 32>;
 
 Sha256Digest Sha256(std::string_view bytes);
-/// 64 hexadecimal digits.
-std::string HexOf(const Sha256Digest& digest);
 
 }  // namespace ringside

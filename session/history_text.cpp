@@ -1,5 +1,6 @@
 #include "session/history_text.h"
 
+#include "base/hex.h"
 #include "session/tools/tool_calls.h"
 
 namespace ringside {
@@ -27,7 +28,9 @@ void AppendMessage(ChatRole role, std::string_view text, int64_t calls_at, std::
 
 void AppendImages(std::span<const ItemImage> images, std::string* history) {
   for (const ItemImage& image : images) {
-    if (image.file != nullptr) AppendPart(kImages, HexOf(image.file->digest), history);
+    if (image.file == nullptr) continue;
+    const std::string_view digest(reinterpret_cast<const char*>(image.file->digest.data()), sizeof(Sha256Digest));
+    AppendPart(kImages, HexText(digest), history);
   }
 }
 

@@ -98,9 +98,10 @@ Status TurnLimits::CheckImages(const TurnRequest& request) const {
   if (request.scored) {
     return InvalidArgument("prompt scoring is not available for images", "logprobs", "unsupported_value");
   }
-  if (std::ssize(request.images) > kMaxTurnImages) {
+  if (std::ssize(request.images) > limits::kMaxTurnImages) {
     return InvalidArgument(
-        fmt::format("the input has {} images; at most {} are allowed", request.images.size(), kMaxTurnImages), "input");
+        fmt::format("the input has {} images; at most {} are allowed", request.images.size(), limits::kMaxTurnImages),
+        "input");
   }
   const std::span<const TokenId> all = request.tokens;
   std::vector<bool> covered(all.size());

@@ -25,7 +25,7 @@ class TurnImages {
   /// The image whose rows must be computed before the token at `position`; null if there is none, or if its rows are
   /// known. REQUIRES: an image token there belongs to an image.
   const ImageInput* FindPending(std::span<const TokenId> tokens, int64_t position) const;
-  /// REQUIRES: `image` is one of them.
+  /// REQUIRES: `image` was returned by FindPending.
   void SetRows(const ImageInput& image, std::shared_ptr<const ImageRows> rows);
   /// The tokens of `chunk`, which starts at position `first`, up to the first one whose rows are not known.
   std::span<const TokenId> Limit(std::span<const TokenId> chunk, int64_t first) const;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/limits.h"
 #include "engine/vision/image_tokens.h"
 
 namespace ringside {
@@ -48,9 +49,10 @@ Result<std::vector<TokenId>> ImageFormat::Tokens(const Picture& picture) const {
 Result<std::vector<TokenId>> ImageFormat::Tokens(int64_t width, int64_t height,
                                                  const std::array<uint8_t, 32>& digest) const {
   if (width < 1 || height < 1) return InvalidArgument("an image has no pixels", "input");
-  if (width > kMaxPixels || height > kMaxPixels || width * height > kMaxPixels) {
-    return InvalidArgument(
-        fmt::format("an image has {} x {} pixels; at most {} in all are allowed", width, height, kMaxPixels), "input");
+  if (width > limits::kMaxImagePixels || height > limits::kMaxImagePixels || width * height > limits::kMaxImagePixels) {
+    return InvalidArgument(fmt::format("an image has {} x {} pixels; at most {} in all are allowed", width, height,
+                                       limits::kMaxImagePixels),
+                           "input");
   }
   if (std::max(width, height) > kMaxAspectRatio * std::min(width, height)) {
     return InvalidArgument(fmt::format("an image has {} x {} pixels; the ratio of its sides must be below {}", width,

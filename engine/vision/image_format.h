@@ -21,17 +21,13 @@ class ImageFormat {
   /// The token that a chat template emits for an image, once for each.
   TokenId placeholder() const { return placeholder_; }
   /// All tokens that replace the placeholder: one id of ImageToken for each of the tower's rows, in order, with markers
-  /// before, between and after them. ERRORS: kInvalidArgument for a picture without pixels, with more than max_pixels,
-  /// or whose sides are in too unequal a ratio.
+  /// before, between and after them. ERRORS: kInvalidArgument for a picture without pixels, with more than
+  /// limits::kMaxImagePixels, or whose sides are in too unequal a ratio.
   Result<std::vector<TokenId>> Tokens(const Picture& picture) const;
   /// As above, for a picture of this size, with the digest of its file.
   Result<std::vector<TokenId>> Tokens(int64_t width, int64_t height, const std::array<uint8_t, 32>& digest) const;
-  /// Maximum number of pixels of a picture before it is resized.
-  int64_t max_pixels() const { return kMaxPixels; }
 
  private:
-  static constexpr int64_t kMaxPixels = int64_t{64} << 20;
-
   ImageFormat() = default;
 
   VisionSpec spec_;

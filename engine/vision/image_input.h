@@ -1,4 +1,4 @@
-// An image of a timeline: the picture, and the tokens that stand for it. Plain data.
+// An image of a timeline: the picture, and its tokens. Plain data.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,6 @@
 #include "engine/vision/picture.h"
 
 namespace ringside {
-
-/// Maximum number of pictures given with a turn.
-inline constexpr int64_t kMaxTurnImages = 256;
 
 struct ImageInput {
   int64_t position = 0;  // of its first token in the timeline

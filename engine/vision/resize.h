@@ -11,7 +11,7 @@
 
 namespace ringside {
 
-/// One direction: `in` pixels become `out`, of which those from `first` on are computed.
+/// One direction: `in` pixels are resized to `out`; the pixels [first, first + count) of the result are computed.
 struct ResizeAxis {
   int64_t in = 0, out = 0;
   int64_t first = 0, count = 0;

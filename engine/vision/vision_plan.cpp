@@ -66,9 +66,12 @@ constexpr VisionRule kClip[] = {
 };
 
 constexpr VisionRule kProjector[] = {
-    {VisionRole::kProjectorNorm, "norm.weight"}, {VisionRole::kMerger, "patch_merger.merging_layer.weight"},
-    {VisionRole::kFirst, "linear_1.weight"},     {VisionRole::kFirstBias, "linear_1.bias"},
-    {VisionRole::kSecond, "linear_2.weight"},    {VisionRole::kSecondBias, "linear_2.bias"},
+    {VisionRole::kProjectorNorm, "multi_modal_projector.norm.weight"},
+    {VisionRole::kMerger, "multi_modal_projector.patch_merger.merging_layer.weight"},
+    {VisionRole::kFirst, "multi_modal_projector.linear_1.weight"},
+    {VisionRole::kFirstBias, "multi_modal_projector.linear_1.bias"},
+    {VisionRole::kSecond, "multi_modal_projector.linear_2.weight"},
+    {VisionRole::kSecondBias, "multi_modal_projector.linear_2.bias"},
 };
 
 // As written by llama.cpp's converter.
@@ -192,7 +195,6 @@ Status ReadProcessor(const ConfigJson& file, VisionSpec* spec) {
   for (size_t channel = 0; channel < 3; ++channel) {
     RETURN_IF_ERROR(file.Optional(fmt::format("image_mean.{}", channel), &to.mean[channel]));
     RETURN_IF_ERROR(file.Optional(fmt::format("image_std.{}", channel), &to.deviation[channel]));
-    if (!(to.deviation[channel] > 0)) return InvalidArgument("'image_std' must be positive");
   }
   return Status::Ok();
 }
@@ -216,6 +218,10 @@ Status CheckVisionSpec(const VisionSpec& spec) {
   if (spec.positions == VisionPositions::kLearned && spec.preprocessing.edge % spec.patch != 0) {
     return InvalidArgument("the vision tower's picture size must be a multiple of its patch size");
   }
+  const auto& deviation = spec.preprocessing.deviation;
+  if (!std::ranges::all_of(deviation, [](float value) { return value > 0; })) {
+    return InvalidArgument("'image_std' must be positive");
+  }
   return Status::Ok();
 }
 
@@ -227,12 +233,15 @@ Shape OfHeads(const VisionSpec& spec) { return {spec.heads * spec.head_dim}; }
 Shape OfText(const VisionSpec& spec) { return {spec.text_hidden}; }
 Shape FromHidden(const VisionSpec& spec) { return {spec.heads * spec.head_dim, spec.hidden}; }
 Shape OfMlp(const VisionSpec& spec) { return {spec.ffn, spec.hidden}; }
+bool Always(const VisionSpec&) { return true; }
+bool HasProjectorNorm(const VisionSpec& spec) { return spec.projector_norm; }
+bool HasProjectorBiases(const VisionSpec& spec) { return spec.projector_biases; }
 
 /// The shape of a role's tensor, and whether a tower has it.
 struct RoleTraits {
   VisionRole role;
   ShapeFor shape;
-  bool (*has)(const VisionSpec& spec) = [](const VisionSpec&) { return true; };
+  bool (*has)(const VisionSpec& spec) = Always;
 };
 constexpr RoleTraits kRoles[] = {
     {VisionRole::kPatch,
@@ -269,22 +278,22 @@ constexpr RoleTraits kRoles[] = {
      }},
     {VisionRole::kUpBias, [](const VisionSpec& spec) { return Shape{spec.ffn}; }},
     {VisionRole::kDownBias, OfHidden},
-    {VisionRole::kProjectorNorm, OfHidden, [](const VisionSpec& spec) { return spec.projector_norm; }},
+    {VisionRole::kProjectorNorm, OfHidden, HasProjectorNorm},
     {VisionRole::kMerger,
      [](const VisionSpec& spec) {
        return Shape{spec.hidden, spec.hidden * spec.merge * spec.merge};
      },
-     [](const VisionSpec& spec) { return spec.projector_norm; }},
+     HasProjectorNorm},
     {VisionRole::kFirst,
      [](const VisionSpec& spec) {
        return Shape{spec.text_hidden, spec.hidden};
      }},
-    {VisionRole::kFirstBias, OfText, [](const VisionSpec& spec) { return spec.projector_biases; }},
+    {VisionRole::kFirstBias, OfText, HasProjectorBiases},
     {VisionRole::kSecond,
      [](const VisionSpec& spec) {
        return Shape{spec.text_hidden, spec.text_hidden};
      }},
-    {VisionRole::kSecondBias, OfText, [](const VisionSpec& spec) { return spec.projector_biases; }},
+    {VisionRole::kSecondBias, OfText, HasProjectorBiases},
 };
 
 /// The part of a tensor's name before `known`, for the only name that ends with it.
@@ -346,8 +355,6 @@ Status ReadGgufPixtral(const GgufFile& file, const ModelSpec& text, VisionSpec* 
   for (size_t channel = 0; mean && deviation && mean->size() == 3 && deviation->size() == 3 && channel < 3; ++channel) {
     spec->preprocessing.mean[channel] = static_cast<float>((*mean)[channel]);
     spec->preprocessing.deviation[channel] = static_cast<float>((*deviation)[channel]);
-    if (!(spec->preprocessing.deviation[channel] > 0))
-      return InvalidArgument("'clip.vision.image_std' must be positive");
   }
   spec->markers = {.placeholder = "[IMG]", .row_end = "[IMG_BREAK]", .end = "[IMG_END]"};
   return Status::Ok();
@@ -391,8 +398,7 @@ Result<std::optional<VisionPlan>> PlanVision(const FlatJson& config, std::span<c
   }
   RETURN_IF_ERROR(FinishVisionSpec(&plan.spec));
   PlanVisionTensors(family->rules, *prefix, &plan);
-  const std::string in_projector = std::string(*projector) + "multi_modal_projector.";
-  PlanVisionTensors(kProjector, in_projector, &plan);
+  PlanVisionTensors(kProjector, *projector, &plan);
   return std::optional(std::move(plan));
 }
 

@@ -8,30 +8,29 @@
 
 #include "base/image_reply.h"
 #include "session/pictures/decoder_process.h"
+#include "session/pictures/image_source.h"
 
 namespace ringside {
 namespace {
 
 namespace fs = std::filesystem;
 
-Status Invalid(const std::string& what) { return InvalidArgument("Invalid image: " + what + ".", "", "invalid_value"); }
-
 Status StatusOf(ImageReply reply, int64_t max_pixels) {
   switch (reply) {
     case ImageReply::kDecoded:
       return Status::Ok();
     case ImageReply::kUnknownFormat:
-      return Invalid("it is not JPEG, PNG or WebP");
+      return InvalidImage("it is not JPEG, PNG or WebP");
     case ImageReply::kMalformed:
-      return Invalid("it is damaged or cut");
+      return InvalidImage("it is damaged or cut");
     case ImageReply::kTooLarge:
-      return Invalid(fmt::format("it has more than {} pixels", max_pixels));
+      return InvalidImage(fmt::format("it has more than {} pixels", max_pixels));
     case ImageReply::kAnimated:
-      return Invalid("it is animated; send one frame");
+      return InvalidImage("it is animated; send one frame");
     case ImageReply::kOutOfMemory:
-      return Invalid("decoding it takes too much memory");
+      return InvalidImage("decoding it takes too much memory");
   }
-  return Invalid("it is damaged");
+  return InvalidImage("it is damaged");
 }
 
 }  // namespace
@@ -88,7 +87,7 @@ Result<Picture> ImageDecoder::Run(std::string_view file, const ChargePicture& ch
                                        std::to_string(options_.seconds), std::to_string(limits::kMaxImageFileBytes)}));
   using Outcome = DecoderProcess::Outcome;
   const auto failure = [](Outcome outcome) {
-    return Invalid(outcome == Outcome::kLate ? "decoding it takes too long" : "its decoder failed");
+    return InvalidImage(outcome == Outcome::kLate ? "decoding it takes too long" : "its decoder failed");
   };
   std::array<uint8_t, kImageReplyBytes> bytes;
   if (const Outcome read = process.Read(bytes, &file, deadline); read != Outcome::kRead) return failure(read);

@@ -10,10 +10,6 @@
 namespace ringside {
 namespace {
 
-Status Invalid(const std::string& what, const std::string& param) {
-  return InvalidArgument("Invalid image: " + what + ".", param, "invalid_value");
-}
-
 bool StartsWithNoCase(std::string_view text, std::string_view start) {
   return text.size() >= start.size() && std::equal(start.begin(), start.end(), text.begin(), [](char a, char b) {
            return a == std::tolower(static_cast<unsigned char>(b));
@@ -33,17 +29,17 @@ Result<std::string> ReadImageSource(std::string_view source, bool base64, const 
     }
     const size_t comma = source.find(',');
     if (comma == source.npos || !source.substr(0, comma).ends_with(kBase64)) {
-      return Invalid("a data URL must have the form data:image/png;base64,...", param);
+      return InvalidImage("a data URL must have the form data:image/png;base64,...", param);
     }
     source.remove_prefix(comma + 1);
   }
   constexpr auto kMost = static_cast<size_t>(limits::kMaxImageFileBytes);
   if (source.size() / 4 * 3 > kMost + 3) {
-    return Invalid("it has more than " + std::to_string(kMost >> 20) + " MiB", param);
+    return InvalidImage("it has more than " + std::to_string(kMost >> 20) + " MiB", param);
   }
   std::optional<std::string> bytes = DecodeBase64(source);
-  if (!bytes) return Invalid("its data is not base64 with padding and without line breaks", param);
-  if (bytes->empty()) return Invalid("it has no bytes", param);
+  if (!bytes) return InvalidImage("its data is not base64 with padding and without line breaks", param);
+  if (bytes->empty()) return InvalidImage("it has no bytes", param);
   return *std::move(bytes);
 }
 

@@ -9,6 +9,11 @@
 
 namespace ringside {
 
+/// The error of an image that cannot be read: `what` ends the sentence "Invalid image: ".
+inline Status InvalidImage(const std::string& what, const std::string& param = "") {
+  return InvalidArgument("Invalid image: " + what + ".", param, "invalid_value");
+}
+
 /// `base64`: `source` is base64 without "data:". The media type is not read: the file's first bytes decide.
 /// ERRORS: kInvalidArgument with `param`: unsupported_value (remote_url_not_allowed in the message) for a URL that is
 /// no data URL, invalid_value for one without base64, an empty or too long file, or text that is not base64.

@@ -70,7 +70,7 @@ Status LoadPictures(const SessionContext& model, const std::string& owner, const
     std::shared_ptr<const HeldBytes> charge;
   };
   int64_t bytes = 0;
-  for (const ItemImage& image : images) bytes += image.file->width * image.file->height * 3;
+  for (const ItemImage& image : images) bytes += image.file->decoded_bytes();
   if (bytes > limits::kMaxTurnPictureBytes) {
     return InvalidArgument(fmt::format("The conversation's images have {} million pixels; a turn reads at most {}.",
                                        bytes / 3'000'000, limits::kMaxTurnPictureBytes / 3'000'000),
@@ -82,7 +82,7 @@ Status LoadPictures(const SessionContext& model, const std::string& owner, const
     const ImageFile& file = *images[i].file;
     ASSIGN_OR_RETURN(std::shared_ptr<const Picture> picture,
                      model.options.pictures->Read(owner, file.bytes, file.digest, "input", [&](int64_t decoded) {
-                       const bool same = decoded == file.width * file.height * 3;
+                       const bool same = decoded == file.decoded_bytes();
                        return same ? Status::Ok() : Corruption("An image has another size than before.");
                      }));
     const Picture* const pixels = picture.get();

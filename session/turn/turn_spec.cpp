@@ -8,7 +8,7 @@ namespace ringside {
 
 namespace {
 
-constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD, as long as kImageMark
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD; it has the length of kImageMark
 
 void ReplaceImageMarks(std::string* text, size_t from) {
   for (size_t at = text->find(kImageMark, from); at != text->npos; at = text->find(kImageMark, at)) {

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "base/check.h"
+#include "base/hex.h"
 #include "base/hmac.h"
 #include "base/json/json_tree.h"
 
@@ -36,12 +37,6 @@ constexpr ShareField kShares[] = {
      kMostMegabytes},
     {&OwnerShare::connections, "connections", "--connections", "connections", "Open sockets", kMostOfAShare}};
 
-std::string Hex(std::string_view bytes) {
-  std::string out;
-  for (const char byte : bytes) out += fmt::format("{:02x}", static_cast<unsigned char>(byte));
-  return out;
-}
-
 bool IsHex(std::string_view text, size_t digits) {
   return text.size() == digits && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
@@ -58,7 +53,7 @@ std::string Unhex(std::string_view text) {
 std::string RandomHex(size_t digits) {
   std::string bytes(digits / 2, '\0');
   CHECK_EQ(RAND_bytes(reinterpret_cast<unsigned char*>(bytes.data()), static_cast<int>(bytes.size())), 1);
-  return Hex(bytes);
+  return HexText(bytes);
 }
 
 std::string_view Secret(std::string_view text) { return text.substr(kPrefix.size() + kIdDigits + 1); }
@@ -211,8 +206,8 @@ std::string FormatKeysFile(const KeysFile& file) {
     nlohmann::ordered_json object = {{"id", key.id}, {"owner", key.owner}, {"scopes", key.scopes.ToString()}};
     object["created"] = FormatTime(key.created_s);
     if (key.expires_s != 0) object["expires"] = FormatTime(key.expires_s);
-    object["salt"] = Hex(key.salt);
-    object["hash"] = Hex(key.hash);
+    object["salt"] = HexText(key.salt);
+    object["hash"] = HexText(key.hash);
     out += (i == 0 ? "\n  " : ",\n  ") + object.dump();
   }
   return out + "]}\n";

@@ -26,7 +26,7 @@ Status ReadImageList(const JsonValue& value, const std::string& param, NewItem* 
 
 /// "data:image/png;base64,..."
 std::string DataUrlOf(const ItemImage& image);
-/// Writes the content parts of a message that is not the model's: its texts as `text_type`, images as input_image.
+/// Writes the content parts of a message that is not the model's: its texts as input_text, images as input_image.
 void WriteInputParts(JsonWriter& json, const Item& item);
 
 }  // namespace ringside

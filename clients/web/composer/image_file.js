@@ -21,7 +21,7 @@ async function asJpeg(bitmap) {
   canvas.width = Math.max(1, Math.round(bitmap.width * scale));
   canvas.height = Math.max(1, Math.round(bitmap.height * scale));
   const context = canvas.getContext("2d");
-  context.fillStyle = "#fff"; // behind transparent pixels
+  context.fillStyle = "#fff"; // the color of transparent pixels
   context.fillRect(0, 0, canvas.width, canvas.height);
   context.drawImage(bitmap, 0, 0, canvas.width, canvas.height);
   return new Promise((resolve) => { canvas.toBlob(resolve, "image/jpeg", 0.88); });

@@ -23,7 +23,7 @@ struct VisionFiles {
   VisionPlan plan;
   std::vector<FileTensor> tensors;  // of plan.tensors, in their order; borrowed from `reader`, or ModelFiles::reader
   ImageFormat format;
-  std::shared_ptr<const void> reader = {};  // of a file of its own
+  std::shared_ptr<const void> reader = {};  // of the tower's file, if it is another
 };
 
 struct ModelFiles {

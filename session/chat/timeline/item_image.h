@@ -20,6 +20,9 @@ struct ImageFile {
   std::string bytes;
   int64_t width = 0, height = 0;
   Sha256Digest digest{};
+
+  /// Of its picture: RGB.
+  int64_t decoded_bytes() const { return width * height * 3; }
 };
 
 /// Images are equal if their files are.

@@ -42,7 +42,7 @@ TEST_P(DeviceVisionTowers, MatchTheReference) {
     std::printf("%s %s %s: rows %.2e, logits %.2e\n", std::get<0>(GetParam()), name.c_str(), golden.label, of_rows,
                 of_logits);
     // Three roundings of the element type: weights, activations and cache are all stored in it. The logits add those
-    // of the text model, whose random weights amplify an error up to threefold (as much in either type).
+    // of the text model, whose random weights amplify an error up to threefold in both types.
     EXPECT_LT(of_rows, 3 * rounding) << golden.label;
     EXPECT_LT(of_logits, 10 * rounding) << golden.label;
   }

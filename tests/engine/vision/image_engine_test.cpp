@@ -1,5 +1,5 @@
-// Conversations with images on an engine: what is cached stays cached, a lost cache is computed again, and every answer
-// equals that of the same model in one prefill.
+// Conversations with images on an engine: a turn computes its new tokens only, a lost cache is computed again, and
+// every answer equals that of the same model in one prefill.
 #include <gtest/gtest.h>
 
 #include "cache/store/ram_store.h"
