@@ -45,6 +45,8 @@ void KvCache::Adopt(const KvCache& from, int64_t tokens) {
   const auto end = std::ranges::lower_bound(starts, tokens);
   const int64_t pinned = other.window().pinned;
   CHECK(ring_.Restore(tokens, tokens > pinned ? other.resident() : pinned, {starts.begin(), end}).ok());
+  CHECK(ring_.window() == other.window());
+  ring_.AdoptOrigins(other.origins());
   state_.Adopt(from.state_, tokens);
 }
 

@@ -36,6 +36,7 @@ int64_t Ring::Append(int64_t n) {
   const int64_t first = next_;
   next_ += n;
   resident_ = std::max(resident_, next_ - rows_);
+  origins_.Write(next_);
   return first;
 }
 
@@ -47,6 +48,7 @@ bool Ring::CanRollBack(int64_t to) const {
 void Ring::RollBack(int64_t to) {
   CHECK(CanRollBack(to));
   next_ = to;
+  origins_.RollBack(to);
   unchanged_ = std::min(unchanged_, to);
   if (to <= window_.pinned) resident_ = window_.pinned;
   starts_.erase(std::lower_bound(starts_.begin(), starts_.end(), to), starts_.end());
@@ -68,6 +70,7 @@ Status Ring::Restore(int64_t next, int64_t resident, std::vector<int64_t> messag
   next_ = next;
   resident_ = std::max(resident, next - rows_);
   starts_ = std::move(message_starts);
+  origins_.Write(next);
   unchanged_ = next;
   if (CanRollBack(next)) return Status::Ok();
   starts_.clear();
@@ -75,10 +78,17 @@ Status Ring::Restore(int64_t next, int64_t resident, std::vector<int64_t> messag
   return Corruption("ring: rows that the next position sees are gone");
 }
 
+void Ring::AdoptOrigins(const RowOrigins& from) {
+  CHECK_LE(next_, from.rows());
+  origins_ = from;
+  origins_.RollBack(next_);
+}
+
 void Ring::SkipTo(int64_t position) {
   CHECK_EQ(next_, window_.pinned);
   CHECK_GE(position, next_);
   next_ = resident_ = position;
+  origins_.Write(position);
 }
 
 }  // namespace ringside

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "cache/row_origins.h"
 
 namespace ringside {
 
@@ -81,6 +82,12 @@ class Ring {
   int64_t unchanged() const { return unchanged_; }
   void MarkUnchanged() { unchanged_ = next_; }
 
+  /// Identity of the rows. A copy of a Ring describes a copy of its rows.
+  const RowOrigins& origins() const { return origins_; }
+  /// Records that all rows are copies of rows with these origins, and at the same places. REQUIRES: next() <=
+  /// from.rows().
+  void AdoptOrigins(const RowOrigins& from);
+
   /// Tokens that the query at position t can no longer see.
   int64_t EvictedAt(int64_t t) const { return t < window_.pinned ? 0 : FirstLive(t) - window_.pinned; }
 
@@ -91,6 +98,7 @@ class Ring {
   int64_t resident_;
   int64_t unchanged_ = 0;
   std::vector<int64_t> starts_;
+  RowOrigins origins_;
 };
 
 }  // namespace ringside

@@ -170,6 +170,7 @@ PendingCapture Snapshot::BeginCapture(KvCache& cache, SlabMemory& memory, const 
     pending.copied.push_back(i);
   }
   if (!runs.empty()) pending.ticket = memory.SaveSlab(cache.shape(), cache.slab(), runs);
+  out.origins_ = ring.origins();
   cache.ring().MarkUnchanged();
   cache.set_snapshot(header.id, header.boundaries);
   return pending;
@@ -268,6 +269,7 @@ Result<PendingRestore> Snapshot::BeginRestore(KvCache& cache, SlabMemory& memory
   if (!runs.empty() && !RINGSIDE_DEFECT("rows_not_restored")) {
     pending.ticket = memory.LoadSlab(cache.shape(), cache.slab(), runs);
   }
+  if (origins_.rows() == header_.next) cache.ring().AdoptOrigins(origins_);
   cache.set_snapshot(header_.id, header_.boundaries);
   return pending;
 }
@@ -341,6 +343,7 @@ Snapshot Snapshot::Share() const {
   Snapshot out;
   out.header_ = header_;
   out.chunks_ = chunks_;
+  out.origins_ = origins_;
   return out;
 }
 

@@ -190,6 +190,7 @@ class Snapshot {
 
   SnapshotHeader header_;
   std::vector<SnapshotChunk> chunks_;
+  RowOrigins origins_;  // of the captured rows; not stored
 };
 
 /// A snapshot whose copies from the device are in flight.

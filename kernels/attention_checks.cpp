@@ -13,6 +13,10 @@ void CheckSegment(const AttentionSegment& s, const KvShape& shape, int64_t rows)
   if (s.history != nullptr) {
     CHECK(s.branch >= s.pinned && (s.branch - s.pinned) % KvShape::kTile == 0 && s.position >= s.branch);
   }
+  if (s.prefix != nullptr) {
+    CHECK(s.prefix_end >= s.pinned && s.prefix_end <= (s.history != nullptr ? s.branch : s.position));
+    CHECK(s.rows == 0 || s.prefix_end == s.pinned || s.first_live[s.rows - 1] == s.pinned);
+  }
   for (int64_t r = 0; r < s.rows; ++r) {
     const int64_t t = s.position + r;
     if (t < s.pinned) continue;

@@ -68,6 +68,12 @@ struct AttentionSegment {
   int state_slot = -1;
   // Boundaries after `position`, up to position + rows, to store: ascending, at least the last one; host memory.
   std::span<const StateWrite> state_writes;
+  // Shared prefix. Positions [0, prefix_end) have the same keys and values in this slab as elsewhere: S <= prefix_end
+  // <= position. Every row of the segment sees all of them, in a layer without a window. Segments with the same
+  // `prefix` and `prefix_end` form a group, with the same S, and a backend may read these positions once for all of its
+  // rows. null: none.
+  const void* prefix = nullptr;
+  int64_t prefix_end = 0;
 };
 
 struct AttentionArgs {

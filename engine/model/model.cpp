@@ -23,7 +23,10 @@ void Model::State::Run(std::span<const StepPart> parts, const std::function<void
       own_part.Run(plan, plan.shape, plan.segments);
     } else {
       std::vector<AttentionSegment> own = plan.segments;
-      for (AttentionSegment& segment : own) segment.slab = slabs->Local(rank, segment.slab);
+      for (AttentionSegment& segment : own) {
+        segment.slab = slabs->Local(rank, segment.slab);
+        if (segment.prefix != nullptr) segment.prefix = slabs->Local(rank, segment.prefix);
+      }
       own_part.Run(plan, slabs->ShapeOf(rank, plan.shape), own);
     }
     then(own_part, rank);

@@ -40,6 +40,7 @@ void StepPlanner::Plan(std::span<const StepPart> parts, StepPlan* plan) {
   plan->inputs.clear();
   plan->state_writes.clear();
   state_ends_.clear();
+  caches_.clear();
   for (const StepPart& part : parts) {
     CHECK(part.cache != nullptr);
     const KvShape& shape = part.cache->shape();
@@ -85,6 +86,7 @@ void StepPlanner::Plan(std::span<const StepPart> parts, StepPlan* plan) {
                               .branch = part.cache->branch(),
                               .state_slot = state_slot});
     state_ends_.push_back(plan->state_writes.size());
+    caches_.push_back(part.cache);
     NoteVirtualRows(part, first_row, plan);
     if (part.adapter != 0) {
       plan->adapters.resize(static_cast<size_t>(first_row));
@@ -94,6 +96,7 @@ void StepPlanner::Plan(std::span<const StepPart> parts, StepPlan* plan) {
   if (!plan->adapters.empty()) plan->adapters.resize(plan->ids.size());
   plan->shape = parts.front().cache->shape();
   plan->PointSegments(state_ends_);
+  shared_prefixes_.Find(caches_, plan->segments);
   ComputeAngles(plan);
 }
 

@@ -9,6 +9,7 @@
 #include "engine/families/model_spec.h"
 #include "engine/model/angle_table.h"
 #include "engine/model/network.h"
+#include "engine/model/shared_prefixes.h"
 #include "kernels/backend.h"
 
 namespace ringside {
@@ -77,8 +78,10 @@ class StepPlanner {
   void NoteVirtualRows(const StepPart& part, int64_t first_row, StepPlan* plan) const;
 
   const ModelSpec& spec_;
-  std::vector<AngleTable> tables_;  // by rotation
-  std::vector<size_t> state_ends_;  // of each segment of the current plan in state_writes
+  std::vector<AngleTable> tables_;      // by rotation
+  std::vector<size_t> state_ends_;      // of each segment of the current plan in state_writes
+  std::vector<const KvCache*> caches_;  // of each segment of the current plan
+  SharedPrefixes shared_prefixes_;
 };
 
 }  // namespace ringside

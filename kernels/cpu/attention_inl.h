@@ -72,13 +72,24 @@ void RotateHead(const AttentionCall& call, const float* x, const float* cosine, 
   for (int64_t i = call.rotary; i < call.head_dim - call.first_rotary; ++i) y[i] = x[i];
 }
 
+// Row r of a tile: its index in the step, its position and the oldest ring position that it sees.
+LANES_INLINE int64_t StepRow(const AttentionTile& tile, int64_t r) {
+  return tile.gathered != nullptr ? tile.gathered[r].row : tile.row + r;
+}
+LANES_INLINE int64_t PositionOf(const AttentionTile& tile, int64_t r) {
+  return tile.gathered != nullptr ? tile.gathered[r].position : tile.position + r;
+}
+LANES_INLINE int64_t FirstLiveOf(const AttentionTile& tile, int64_t r) {
+  return tile.gathered != nullptr ? tile.gathered[r].first_live : tile.first_live[r];
+}
+
 /// The tile's queries, rotated and scaled, as [d][queries].
 void PackQueries(const AttentionCall& call, const AttentionTile& tile, const float* cosine, const float* sine,
                  float* out) {
   const int64_t queries = tile.rows * tile.heads, half = call.rotary / 2;
   float rotated[kMaxHeadDim];
   for (int64_t i = 0; i < queries; ++i) {
-    const int64_t row = tile.row + i / tile.heads, head = tile.head + i % tile.heads;
+    const int64_t row = StepRow(tile, i / tile.heads), head = tile.head + i % tile.heads;
     const float* q = call.qkv + row * call.qkv_stride + head * call.head_dim;
     RotateHead(call, q, cosine + row * half, sine + row * half, rotated);
     const float scale = call.query_scales != nullptr ? call.scores.scale * call.query_scales[row] : call.scores.scale;
@@ -91,16 +102,16 @@ void PackQueries(const AttentionCall& call, const AttentionTile& tile, const flo
 
 /// Position of row r of a tile; relative to its pinned keys it is c, their distance in the cache.
 LANES_INLINE int64_t QueryPosition(const AttentionTile& tile, int64_t r, bool pinned) {
-  const int64_t t = tile.position + r;
-  return pinned && t >= tile.pinned ? tile.pinned + t - tile.first_live[r] : t;
+  const int64_t t = PositionOf(tile, r);
+  return pinned && t >= tile.pinned ? tile.pinned + t - FirstLiveOf(tile, r) : t;
 }
 
 /// Finds the keys of a block that each query sees; false if there are none. `base` is the block's first position.
 bool FindVisible(const AttentionCall& call, const AttentionTile& tile, bool pinned, int64_t base, AttentionScratch* s) {
   bool any = false;
   for (int64_t r = 0; r < tile.rows; ++r) {
-    const int64_t t = tile.position + r;
-    int64_t first = pinned ? 0 : tile.first_live[r] - base;
+    const int64_t t = PositionOf(tile, r);
+    int64_t first = pinned ? 0 : FirstLiveOf(tile, r) - base;
     if (call.scores.window > 0) {
       const int64_t query = QueryPosition(tile, r, pinned), window = call.scores.window;
       const int64_t oldest = (call.scores.chunked ? query - query % window : query - window + 1) - base;
@@ -299,12 +310,17 @@ void AttendBlock(const AttentionCall& call, const AttentionTile& tile, int64_t b
   const bool pinned = block < tile.pinned_blocks;
   PackTile(call, tile, !pinned, pinned, &s);
   const bool any = ComputeBlock(call, tile, block, &s);
-  for (int64_t i = 0; i < queries; ++i, partial += PartialFloats(call)) {
+  for (int64_t i = 0; i < queries; ++i) {
+    float* to = partial + i * PartialFloats(call);
+    if (tile.gathered != nullptr) {
+      const GatheredRow& row = tile.gathered[i / tile.heads];
+      to = partial + row.partial + block * row.block_floats + i % tile.heads * PartialFloats(call);
+    }
     const bool seen = any && s.first[i] != s.last[i];
-    partial[padded] = seen ? s.block_max[i] : kNothing;
+    to[padded] = seen ? s.block_max[i] : kNothing;
     if (!seen) continue;
-    partial[padded + 1] = s.block_sum[i];
-    for (int64_t d = 0; d < padded; d += 16) Store(partial + d, Load(s.block + i * kMaxHeadDim + d));
+    to[padded + 1] = s.block_sum[i];
+    for (int64_t d = 0; d < padded; d += 16) Store(to + d, Load(s.block + i * kMaxHeadDim + d));
   }
 }
 

@@ -1,5 +1,6 @@
 // Attention of the CPU backend. Cuts segments into tiles of rows and heads, and tiles into key blocks if there are too
-// few tiles to keep every thread busy (decode of a long conversation).
+// few tiles to keep every thread busy (decode of a long conversation). Blocks of a shared prefix are computed for all
+// rows of its group (shared_prefix_tiles.h).
 #include <algorithm>
 #include <limits>
 
@@ -64,6 +65,7 @@ void FindBlocks(VisibleKeys seen, const ScoreTraits& scores, AttentionTile* tile
 }
 
 int64_t Blocks(const AttentionTile& tile) { return tile.pinned_blocks + tile.ring_blocks; }
+int64_t OwnBlocks(const AttentionTile& tile) { return Blocks(tile) - tile.shared_blocks; }
 
 }  // namespace
 
@@ -92,11 +94,13 @@ void CpuBackend::StoreKeysAndValues(const AttentionCall& call, std::span<const A
 }
 
 void CpuBackend::MakeTiles(const AttentionArgs& args) {
-  tiles_.clear();
+  work_.tiles.clear();
+  work_.first_tiles.clear();
   const int64_t kv_heads = args.shape.Layer(args.layer).kv_heads;
   const int64_t group = args.heads / kv_heads, heads = std::min(group, kMaxTileQueries);
   const int64_t rows = kMaxTileQueries / heads;
   for (const AttentionSegment& s : args.segments) {
+    work_.first_tiles.push_back(static_cast<int64_t>(work_.tiles.size()));
     // Later rows see more keys. They come first, so that no thread is left with a long tile at the end.
     for (int64_t r = (s.rows - 1) / rows * rows; r >= 0 && s.rows > 0; r -= rows) {
       for (int64_t g = 0; g < kv_heads; ++g) {
@@ -114,55 +118,61 @@ void CpuBackend::MakeTiles(const AttentionArgs& args) {
                              .head = g * group + h,
                              .heads = std::min(heads, group - h)};
           FindBlocks(args.seen, args.scores, &tile);
-          tiles_.push_back(tile);
+          work_.tiles.push_back(tile);
         }
       }
     }
   }
+  work_.first_tiles.push_back(static_cast<int64_t>(work_.tiles.size()));
+  work_.shared.Build(args, work_.first_tiles, kv_heads * ((group + heads - 1) / heads), work_.tiles);
 }
 
 void CpuBackend::RunTiles(const AttentionCall& call) {
   int64_t blocks = 0;
-  for (const AttentionTile& tile : tiles_) blocks += Blocks(tile);
+  for (const AttentionTile& tile : work_.tiles) blocks += OwnBlocks(tile);
   // Splits tiles with more blocks than a fair share of a thread; the others are cheaper as a whole.
   const int64_t fair = std::max<int64_t>(1, blocks / (4 * pool_.threads()));
   const int64_t partial_floats = (call.value_dim + 15) / 16 * 16 + 16;  // o, then m and l
   int64_t floats = 0;
-  pieces_.clear();
-  split_tiles_.clear();
-  for (size_t i = 0; i < tiles_.size(); ++i) {
-    AttentionTile& tile = tiles_[i];
-    if (pool_.threads() == 1 || Blocks(tile) <= fair) {
-      pieces_.push_back({static_cast<int64_t>(i), -1});
+  work_.pieces.clear();
+  work_.split_tiles.clear();
+  for (size_t i = 0; i < work_.tiles.size(); ++i) {
+    AttentionTile& tile = work_.tiles[i];
+    if (tile.shared_blocks == 0 && (pool_.threads() == 1 || Blocks(tile) <= fair)) {
+      work_.pieces.push_back({static_cast<int64_t>(i), -1});
       continue;
     }
     tile.partial = floats;
     floats += Blocks(tile) * tile.rows * tile.heads * partial_floats;
-    split_tiles_.push_back(static_cast<int64_t>(i));
-    for (int64_t b = 0; b < Blocks(tile); ++b) pieces_.push_back({static_cast<int64_t>(i), b});
+    work_.split_tiles.push_back(static_cast<int64_t>(i));
+    for (int64_t b = tile.shared_blocks; b < Blocks(tile); ++b) work_.pieces.push_back({static_cast<int64_t>(i), b});
   }
+  work_.shared.PlacePartials(work_.tiles, partial_floats);
   auto* partials =
       static_cast<float*>(Scratch(static_cast<size_t>(floats) * sizeof(float), &partials_, &partial_bytes_));
+  const int64_t shared = work_.shared.pieces();
   const auto compute = [&](int64_t i) {
-    const Piece& piece = pieces_[static_cast<size_t>(i)];
-    const AttentionTile& tile = tiles_[static_cast<size_t>(piece.tile)];
+    if (i < shared) return work_.shared.Compute(kernels_, call, i, partials);
+    const AttentionWork::Piece& piece = work_.pieces[static_cast<size_t>(i - shared)];
+    const AttentionTile& tile = work_.tiles[static_cast<size_t>(piece.tile)];
     if (piece.block < 0) return kernels_.attend(call, tile);
     const int64_t offset = tile.partial + piece.block * tile.rows * tile.heads * partial_floats;
     kernels_.attend_block(call, tile, piece.block, partials + offset);
   };
   // A job has a bounded number of pieces.
-  for (int64_t first = 0; first < static_cast<int64_t>(pieces_.size()); first += ThreadPool::kMaxPieces) {
-    const int64_t count = std::min(ThreadPool::kMaxPieces, static_cast<int64_t>(pieces_.size()) - first);
+  const int64_t pieces = shared + static_cast<int64_t>(work_.pieces.size());
+  for (int64_t first = 0; first < pieces; first += ThreadPool::kMaxPieces) {
+    const int64_t count = std::min(ThreadPool::kMaxPieces, pieces - first);
     pool_.Run(count, [&](int64_t i) { compute(first + i); });
   }
   const auto merge = [&](int64_t i) {
-    const AttentionTile& tile = tiles_[static_cast<size_t>(split_tiles_[static_cast<size_t>(i)])];
+    const AttentionTile& tile = work_.tiles[static_cast<size_t>(work_.split_tiles[static_cast<size_t>(i)])];
     kernels_.merge_blocks(call, tile, partials + tile.partial);
   };
   if (floats < 65536) {
-    for (size_t i = 0; i < split_tiles_.size(); ++i) merge(static_cast<int64_t>(i));
+    for (size_t i = 0; i < work_.split_tiles.size(); ++i) merge(static_cast<int64_t>(i));
   } else {
-    pool_.Run(static_cast<int64_t>(split_tiles_.size()), merge);
+    pool_.Run(static_cast<int64_t>(work_.split_tiles.size()), merge);
   }
 }
 

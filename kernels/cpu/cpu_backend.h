@@ -9,6 +9,7 @@
 #include "kernels/backend.h"
 #include "kernels/cpu/kernel_table.h"
 #include "kernels/cpu/memory.h"
+#include "kernels/cpu/shared_prefix_tiles.h"
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/cpu/token_sampler.h"
 
@@ -125,16 +126,22 @@ class CpuBackend final : public Backend {
   std::vector<float> routed_, expert_weights_, expert_x_, expert_in_, expert_mid_, expert_out_;
   std::vector<int64_t> expert_rows_;
 
-  struct Piece {
-    int64_t tile, block;  // block -1: the whole tile
-  };
   struct StorePiece {
     const AttentionSegment* segment;
     int64_t first, rows;
   };
-  std::vector<AttentionTile> tiles_;
-  std::vector<Piece> pieces_;
-  std::vector<int64_t> split_tiles_;
+  /// Tiles of an attention, and the pieces of work into which they are divided.
+  struct AttentionWork {
+    struct Piece {
+      int64_t tile, block;  // block -1: the whole tile
+    };
+    std::vector<AttentionTile> tiles;
+    std::vector<int64_t> first_tiles;  // of each segment; then the number of tiles
+    SharedPrefixTiles shared;
+    std::vector<Piece> pieces;
+    std::vector<int64_t> split_tiles;
+  };
+  AttentionWork work_;  // of the last attention
   std::vector<StorePiece> store_pieces_;
   RecurrenceScratch recurrence_;
   std::vector<TokenSampler> choosers_;           // one per row

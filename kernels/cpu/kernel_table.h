@@ -68,9 +68,19 @@ struct AttentionCall {
   int64_t layer_offset, ring_tiles;
 };
 
-/// Rows of one segment and query heads of one key/value head that are computed together.
+/// A row of an AttentionTile whose rows belong to several segments, and the place of its partial results: of block b at
+/// `partial` + b * `block_floats`.
+struct GatheredRow {
+  int64_t row, position, first_live;
+  int64_t partial, block_floats;
+};
+
+/// Rows of one segment, or of several with a shared prefix, and query heads of one key/value head that are computed
+/// together.
 struct AttentionTile {
-  const int64_t* first_live;  // of the tile's first row
+  const GatheredRow* gathered;  // [rows] if the rows belong to several segments; then row, position and first_live are
+                                // unused. Otherwise null
+  const int64_t* first_live;    // of the tile's first row
   const uint8_t* slab;
   const uint8_t* history;  // slab with pinned tiles and ring tiles before `first_own`; without a branch, `slab`
   int64_t first_own;       // first ring tile stored in `slab`; without a branch past all tiles
@@ -82,7 +92,8 @@ struct AttentionTile {
   int64_t head, heads;    // query heads [head, head + heads)
   int64_t pinned_blocks;  // key blocks: these come first
   int64_t first_ring_block, ring_blocks;
-  int64_t partial;  // offset of its first partial result, if its blocks are computed separately
+  int64_t shared_blocks;  // the first blocks, which tiles with gathered rows compute
+  int64_t partial;        // offset of its first partial result, if its blocks are computed separately
 };
 
 /// RecurrenceArgs, with all offsets in floats.

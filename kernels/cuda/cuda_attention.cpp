@@ -18,8 +18,8 @@ bool AllowsVectorAccess(const Tensor& x) {
 void OrderAfterCopies(const AttentionArgs& args, SlabCopies* copies, StepRecorder* recorder) {
   bool issued = false;
   for (const AttentionSegment& segment : args.segments) {
-    for (const void* slab : {HistoryOf(segment), static_cast<const void*>(segment.slab)}) {
-      if (!copies->Moves(slab)) continue;
+    for (const void* slab : {HistoryOf(segment), static_cast<const void*>(segment.slab), segment.prefix}) {
+      if (slab == nullptr || !copies->Moves(slab)) continue;
       // A step that waits break into several launches is not worth capturing as a graph.
       if (!std::exchange(issued, true)) recorder->Issue();
       copies->Await(slab, args.layer, recorder->stream());
@@ -37,7 +37,7 @@ void CudaBackend::Attention(const AttentionArgs& args) {
   OrderAfterCopies(args, &slab_copies_, &recorder_);
   const KvShape& shape = args.shape;
   const ScoreTraits& scores = args.scores;
-  AttentionPlan plan = attention_.PlanFor(args);
+  auto [plan, prefixes] = attention_.PlanFor(args);
   plan.qkv = args.qkv, plan.out = args.out;
   plan.scale = scores.scale, plan.soft_cap = scores.soft_cap;
   plan.slopes = scores.slopes, plan.sinks = scores.sinks;
@@ -54,7 +54,8 @@ void CudaBackend::Attention(const AttentionArgs& args) {
   const auto sequences = static_cast<int64_t>(args.segments.size());
   const bool encodes = args.heads == 0 || (args.seen == VisibleKeys::kPinned && plan.queries_only == 0);
   if (encodes || (sequences > 1 && args.qkv.rows > sequences)) recorder_.ExpectNoRecurrence();
-  recorder_.Record({.kind = OpKind::kAttention, .x = args.qkv, .y = args.out, .attention = plan}, args.qkv.rows);
+  recorder_.Record({.kind = OpKind::kAttention, .x = args.qkv, .y = args.out, .attention = plan, .prefixes = prefixes},
+                   args.qkv.rows);
 }
 
 }  // namespace ringside::cuda

@@ -1,8 +1,9 @@
 // Benchmarks the engine on a real model: decode and prefill tokens per second at given contexts and threads, the
-// memory's read bandwidth in the same run, and the total rate of several conversations. Prints one JSON object per
-// measurement.
+// memory's read bandwidth in the same run, the total rate of several conversations, and that of conversations with a
+// shared prefix, which attention reads once or from every copy. Prints one JSON object per measurement.
 //   engine_bench --model FILE [--threads N] [--contexts 16,1024] [--prefill 512] [--decode 64] [--repeats 3]
 //                [--conversations 1,4,16] [--instruction-set NAME] [--long TOKENS --memory-len N]
+//                [--shared 8,16 --shared-context 3000]
 #include <fmt/format.h>
 #include <sys/mman.h>
 
@@ -31,8 +32,8 @@ namespace {
 struct Options {
   std::string model, instruction_set;
   int threads = 1;
-  std::vector<int64_t> contexts = {16, 1024}, conversations;
-  int64_t prefill = 512, decode = 64, long_tokens = 0, memory_len = 1024;
+  std::vector<int64_t> contexts = {16, 1024}, conversations, shared;
+  int64_t prefill = 512, decode = 64, long_tokens = 0, memory_len = 1024, shared_context = 3000;
   int repeats = 3;
 };
 
@@ -92,13 +93,14 @@ class Bench {
     Prefill();
     for (const int64_t context : options_.contexts) Decode(context, bandwidth);
     for (const int64_t n : options_.conversations) Conversations(n);
+    for (const int64_t n : options_.shared) SharedPrefix(n);
     if (options_.long_tokens > 0) LongConversation();
   }
 
  private:
-  KvPool MakePool(int64_t memory_len, int64_t chunk) {
+  KvPool MakePool(int64_t memory_len, int64_t chunk, int64_t slots = 1) {
     const EngineOptions options{.memory_len = memory_len, .pinned_max = kPinned, .prefill_chunk = chunk};
-    auto pool = KvPool::Make(model_.backend(), CacheShape(model_.shape(), options), 1);
+    auto pool = KvPool::Make(model_.backend(), CacheShape(model_.shape(), options), slots);
     if (!pool.ok()) {
       fmt::print(stderr, "{}\n", pool.status().ToString());
       std::exit(1);
@@ -205,6 +207,51 @@ class Bench {
                options_.threads, n, Median(rates));
   }
 
+  // Tokens per second of `n` conversations that decode behind a common prefix, copied from the first one; with the
+  // prefix in one group, or as if every copy came from a snapshot of its own.
+  void SharedPrefix(int64_t n) {
+    const int64_t context = options_.shared_context, room = context + options_.decode + 16;
+    const RingWindow window{4, room, Eviction::kToken};
+    KvPool pool = MakePool(room, 256, n + 1);
+    const auto tokens = RandomTokens(context, model_.spec().vocab, 4);
+    KvCache* donor = LendWhole(pool, window);
+    Feed(*donor, tokens, 256);
+    double rates[2] = {};
+    for (const bool grouped : {false, true}) {
+      std::vector<double> measured;
+      for (int i = 0; i <= options_.repeats; ++i) {
+        std::vector<KvCache*> caches;
+        for (int64_t c = 0; c < n; ++c) {
+          KvCache* cache = caches.emplace_back(LendWhole(pool, window));
+          model_.memory().CopyOnDevice(cache->slab(), donor->slab(),
+                                       static_cast<size_t>(cache->shape().HeldBytes(context, window.pinned)));
+          if (grouped) {
+            cache->Adopt(*donor, context);
+          } else if (!cache->Restore(context, window.pinned, {}, {}).ok()) {
+            std::exit(1);
+          }
+        }
+        std::vector<float> logits(static_cast<size_t>(n * model_.spec().vocab));
+        const double begin = Now();
+        for (int64_t t = 0; t < options_.decode; ++t) {
+          std::vector<StepPart> parts;
+          for (KvCache* cache : caches) {
+            parts.push_back(
+                {cache, std::span(tokens).subspan(parts.size() + static_cast<size_t>(t), 1), StepPart::Logits::kLast});
+          }
+          model_.Forward(parts, logits);
+        }
+        if (i > 0) measured.push_back(static_cast<double>(n * options_.decode) / (Now() - begin));
+        for (KvCache* cache : caches) pool.Release(cache);
+      }
+      rates[grouped ? 1 : 0] = Median(measured);
+    }
+    fmt::print(
+        "{{\"name\":\"shared_prefix\",\"threads\":{},\"active\":{},\"context\":{},\"copies_tokens_per_s\":{:.1f},"
+        "\"tokens_per_s\":{:.1f}}}\n",
+        options_.threads, n, context, rates[0], rates[1]);
+  }
+
   static int64_t ResidentBytes() {
     std::ifstream statm("/proc/self/statm");
     int64_t total = 0, resident = 0;
@@ -252,6 +299,8 @@ int Main(int argc, char** argv) {
   app.add_option("--threads", options.threads);
   app.add_option("--contexts", options.contexts)->delimiter(',');
   app.add_option("--conversations", options.conversations)->delimiter(',');
+  app.add_option("--shared", options.shared)->delimiter(',');
+  app.add_option("--shared-context", options.shared_context);
   app.add_option("--prefill", options.prefill);
   app.add_option("--decode", options.decode);
   app.add_option("--repeats", options.repeats);

@@ -7,10 +7,11 @@
 //              [--prefill 512,2048] [--append 64] [--steps 64] [--repeats 5] [--deterministic] [--only-ahead]
 //              [--mixed 256,2048 --prompts 1,8] [--quantization none|int8|fp8] [--kv-cache-dtype fp8] [--chunk N]
 //              [--ranks N [--all-reduce auto|own|nccl]] [--stages N] [--load-format dummy] [--growing]
-//              [--resident TOKENS --memory-len N] [--memory-utilization 0.9]
+//              [--resident TOKENS --memory-len N] [--memory-utilization 0.9] [--shared TOKENS]
 // Of several processes started by mpirun each has an equal number of ranks; the first one measures. With --growing
 // caches get memory as the measured steps need it, as in the engine; otherwise all of it before. With --resident it
-// prints the number of conversations with that many tokens that fit in free memory, and exits.
+// prints the number of conversations with that many tokens that fit in free memory, and exits. With --shared the
+// first tokens of all conversations are copies, which attention reads once.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -46,7 +47,7 @@ struct Options {
   int repeats = 5, ranks = 1, stages = 1;
   bool deterministic = false, only_ahead = false, growing = false;
   double memory_utilization = 0.9;
-  int64_t resident = 0, memory_len = 32768;
+  int64_t resident = 0, memory_len = 32768, shared = 0;
 };
 
 double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
@@ -176,15 +177,22 @@ class StepBench {
     for (int64_t b = 0; b < batch; ++b) caches.push_back(options_.growing ? pool_->Lend(Window()) : Acquire());
     for (KvCache* cache : caches) Grow(cache, context);
     const bool each = model_.spec().experts > 0 || model_.spec().recurrent();
+    const int64_t shared = model_.spec().recurrent() ? 0 : std::min(options_.shared, context);
     for (size_t b = 0; b < caches.size(); ++b) {
       KvCache& cache = *caches[b];
-      if (b == 0 || each) {
+      if (b == 0 || (each && shared == 0)) {
         Feed(&cache, static_cast<int64_t>(b) * 4099, context, false);
-      } else {
-        cache.ring() = caches[0]->ring();
-        model_.memory().CopyOnDevice(cache.slab(), caches[0]->slab(),
-                                     static_cast<size_t>(cache.shape().HeldBytes(context, kPinned)));
+        continue;
       }
+      const int64_t copied = shared > 0 ? shared : context;
+      model_.memory().CopyOnDevice(cache.slab(), caches[0]->slab(),
+                                   static_cast<size_t>(cache.shape().HeldBytes(copied, kPinned)));
+      if (shared == 0) {
+        MustBeOk(cache.Restore(context, kPinned, {}, {}));  // as from a snapshot: rows of its own
+        continue;
+      }
+      cache.Adopt(*caches[0], shared);
+      if (context > shared) Feed(&cache, static_cast<int64_t>(b) * 4099, context - shared, false);
     }
     return caches;
   }
@@ -337,6 +345,7 @@ int Main(int argc, char** argv) {
   app.add_flag("--growing", options.growing, "Memory of caches comes as steps need it");
   app.add_option("--resident", options.resident, "Tokens of conversations to be counted");
   app.add_option("--memory-len", options.memory_len, "Their window");
+  app.add_option("--shared", options.shared, "First tokens that conversations share in decode and mixed steps");
   app.add_flag("--only-ahead", options.only_ahead,
                "of decode steps, those begun before the tokens of the last are known");
   CLI11_PARSE(app, argc, argv);

@@ -1,27 +1,13 @@
 // Reduces the splits of attention tiles that form no cluster (attention_tiled.cuh). Every block has written its sums,
 // running maxima and sums of probabilities to global memory. Four threads reduce four dimensions of a query, each every
 // fourth split in split order; then these four in order. Applies the gate of the results, if there is one.
-#include "kernels/cuda/attention/attention_inl.cuh"
+#include "kernels/cuda/attention/partial_sums.cuh"
 #include "kernels/cuda/launch.cuh"
 
 namespace ringside::cuda {
 namespace {
 
 constexpr int kParts = 4, kItems = kBlockThreads / kParts;  // splits of one item that are reduced concurrently; items
-
-/// Partial sums of four dimensions under a running maximum.
-struct PartialSums {
-  float4 out = {0, 0, 0, 0};
-  float max_score = -INFINITY, total = 0;
-
-  __device__ __forceinline__ void Add(const float4& v, float other_max, float other_total) {
-    const float largest = fmaxf(max_score, other_max), own = RescaleFactor(largest, max_score),
-                rescale = RescaleFactor(largest, other_max);
-    max_score = largest, total = total * own + other_total * rescale;
-    out = {out.x * own + v.x * rescale, out.y * own + v.y * rescale, out.z * own + v.z * rescale,
-           out.w * own + v.w * rescale};
-  }
-};
 
 __global__ void __launch_bounds__(kBlockThreads)
     ReduceSplitsKernel(AttentionPlan a, const StagedTile* tiles, int queries, int splits) {

@@ -8,6 +8,7 @@
 #include "kernels/attention_checks.h"
 #include "kernels/cuda/attention/wide/wide_blocks.h"
 #include "kernels/cuda/attention/wide/wide_staging.h"
+#include "kernels/prefix_groups.h"
 
 namespace ringside::cuda {
 namespace {
@@ -18,6 +19,10 @@ constexpr int64_t kChunkQueries = 128;
 constexpr int64_t kMinSplitTiles = 8, kMinChunkSplitTiles = 32;
 // Key tiles that further splits must save each block, to pay for the kernel that reduces them.
 constexpr int64_t kApartSavedTiles = 16;
+// Bytes of a layer that rows must not read again, to pay for the kernels of a shared prefix (about 10 us on an H200),
+// and the largest size of their partial results.
+constexpr int64_t kMinSavedPrefixBytes = int64_t{24} << 20, kMaxPartialBytes = int64_t{96} << 20;
+constexpr int64_t kMinPrefixSplitTiles = 16;
 
 /// The largest divisor of the heads of a group whose queries fit in a tile of `queries`.
 int64_t TileHeads(int64_t group, int64_t queries) {
@@ -53,12 +58,42 @@ bool SplitsPinned(const AttentionArgs& args, const SeenWindow& window) {
   });
 }
 
+/// The shared prefixes of a step, and for each segment the first position after its prefix: S and whole tiles; 0: none.
+struct Prefixes {
+  std::vector<PrefixGroup> groups;
+  std::vector<int64_t> ends;
+
+  explicit Prefixes(size_t segments) : ends(segments) {}
+  void Add(PrefixGroup group) {
+    group.end -= (group.end - group.pinned) % KvShape::kTile;
+    for (const size_t s : group.segments) ends[s] = group.end;
+    groups.push_back(std::move(group));
+  }
+};
+
+/// The prefixes that are worth two more kernels and whose partial results fit in the scratch memory.
+Prefixes PrefixesOf(const AttentionArgs& args, const AttentionPlan& plan, int64_t tile_rows) {
+  Prefixes out(args.segments.size());
+  const int64_t tile_bytes = args.shape.LayerTileBytes(args.layer);
+  const int64_t query_bytes = (plan.head_dim + 2) * int64_t{sizeof(float)} * (plan.heads / plan.tile_heads);
+  int64_t bytes = 2 * args.qkv.rows * kTileQueries * query_bytes;  // at least two splits
+  for (PrefixGroup& group : PrefixGroupsOf(args)) {
+    const int64_t saved = std::ssize(group.segments) - 1;
+    int64_t rows = 0;
+    for (const size_t s : group.segments) rows += args.segments[s].rows;
+    bytes += (rows + tile_rows - 1) / tile_rows * kPrefixQueries * query_bytes;
+    if (bytes > kMaxPartialBytes) break;
+    if (saved * (group.end / KvShape::kTile) * tile_bytes >= kMinSavedPrefixBytes) out.Add(std::move(group));
+  }
+  return out;
+}
+
 /// Branches are never cut into chunks: chunks need a contiguous cache, and a branch has few rows per step.
 bool IsBranch(const AttentionSegment& s) { return s.history != nullptr; }
 
-/// Rows [first, first + count) of a segment and the keys they see.
+/// Rows [first, first + count) of a segment and the keys they see after position `prefix_end`, with 0 all of them.
 StagedTile MakeTile(const AttentionSegment& s, const KvShape& shape, const SeenWindow& window, VisibleKeys seen,
-                    int64_t first, int64_t count) {
+                    int64_t prefix_end, int64_t first, int64_t count) {
   const int64_t position = s.position + first,
                 last = seen == VisibleKeys::kPinned ? s.pinned - 1 : position + count - 1;
   int64_t oldest = last, first_tile = 0, ring_tiles = 0;
@@ -67,6 +102,7 @@ StagedTile MakeTile(const AttentionSegment& s, const KvShape& shape, const SeenW
     if (s.position + r >= s.pinned) oldest = std::min(oldest, FirstSeen(s, r, window));
     pinned = pinned || (seen != VisibleKeys::kRing && SeesPinned(s, r, window));
   }
+  if (prefix_end > 0) oldest = std::max(oldest, prefix_end), pinned = false;
   if (last >= s.pinned) {
     first_tile = (oldest - s.pinned) / KvShape::kTile;
     ring_tiles = (last - s.pinned) / KvShape::kTile - first_tile + 1;
@@ -95,17 +131,58 @@ struct CutRows {
   int64_t few = 0;                    // number of these tiles; the chunks after them have up to 128 query rows
   int64_t max_key_tiles[2] = {0, 0};  // key tiles of the longest tile and of the longest chunk
   bool single = true;                 // every sequence has one row
+  int64_t prefixes = 0;               // number of tiles of shared prefixes, after the chunks
+  int64_t max_prefix_tiles = 0;       // key tiles of the longest prefix
+  std::vector<int32_t> prefix_rows, prefix_slots;  // PrefixPlan::rows, ::slots
 };
+
+/// Adds the tiles of shared prefixes, of `tile_rows` rows each, and gives their rows places.
+void CutPrefixes(const AttentionArgs& args, const Prefixes& prefixes, int64_t tile_rows, CutRows* out) {
+  if (!prefixes.groups.empty()) out->prefix_slots.assign(out->rows.size(), -1);
+  for (const PrefixGroup& group : prefixes.groups) {
+    const auto first_slot = std::ssize(out->prefix_rows);
+    for (const size_t i : group.segments) {
+      const AttentionSegment& s = args.segments[i];
+      for (int64_t row = s.first_row; row < s.first_row + s.rows; ++row) {
+        out->prefix_slots[static_cast<size_t>(row)] = static_cast<int32_t>(out->prefix_rows.size());
+        out->prefix_rows.push_back(static_cast<int32_t>(row));
+      }
+    }
+    const auto end_slot = std::ssize(out->prefix_rows);
+    const int64_t ring_tiles = (group.end - group.pinned) / KvShape::kTile;
+    for (int64_t slot = first_slot; slot < end_slot; slot += tile_rows) {
+      auto* slab = const_cast<void*>(group.slab);
+      out->tiles.push_back({.slab = slab,
+                            .history = slab,
+                            .row = static_cast<int32_t>(slot),
+                            .rows = static_cast<int32_t>(std::min(tile_rows, end_slot - slot)),
+                            .position = static_cast<int32_t>(group.end),
+                            .pinned = static_cast<int32_t>(group.pinned),
+                            .first = static_cast<int32_t>(group.pinned),
+                            .last = static_cast<int32_t>(group.end - 1),
+                            .pinned_tiles = static_cast<int32_t>(KvShape::PinnedTiles(group.pinned)),
+                            .ring_tiles = static_cast<int32_t>(ring_tiles),
+                            .own = INT32_MAX});
+      ++out->prefixes;
+      out->max_prefix_tiles = std::max<int64_t>(out->max_prefix_tiles, out->tiles.back().tiles());
+    }
+    // The next group's tiles start at a multiple of the tile's rows.
+    out->prefix_rows.resize(static_cast<size_t>(out->prefixes * tile_rows));
+  }
+}
 
 /// `alone`: every row gets a tile to itself, so that the split of its keys over warps depends on its position alone.
 /// `tile_rows` is their number otherwise, `chunk_rows` those of a chunk; 0: no chunks.
-CutRows Cut(const AttentionArgs& args, const SeenWindow& window, int64_t tile_rows, int64_t chunk_rows, bool alone) {
+CutRows Cut(const AttentionArgs& args, const SeenWindow& window, const Prefixes& prefixes, int64_t tile_rows,
+            int64_t chunk_rows, bool alone) {
   CutRows out;
   out.rows.resize(static_cast<size_t>(args.qkv.rows));
   std::vector<StagedTile> chunks;
   if (alone) tile_rows = 1;
   int64_t covered = 0;
-  for (const AttentionSegment& s : args.segments) {
+  for (size_t i = 0; i < args.segments.size(); ++i) {
+    const AttentionSegment& s = args.segments[i];
+    const int64_t prefix_end = prefixes.ends[i];
     covered += s.rows;
     out.single = out.single && s.rows == 1;
     for (int64_t r = 0; r < s.rows; ++r) {
@@ -116,14 +193,14 @@ CutRows Cut(const AttentionArgs& args, const SeenWindow& window, int64_t tile_ro
           .branch = IsBranch(s) ? static_cast<int32_t>(s.branch) : INT32_MAX,
           .position = static_cast<int32_t>(t),
           .pinned = static_cast<int32_t>(s.pinned),
-          .first_live = static_cast<int32_t>(t < s.pinned ? s.pinned : FirstSeen(s, r, window)),
+          .first_live = static_cast<int32_t>(t < s.pinned ? s.pinned : std::max(FirstSeen(s, r, window), prefix_end)),
           .pinned_at = static_cast<int32_t>(PinnedAt(s, r))};
     }
     // Later rows see more keys. They come first, so that no SM is left with a long tile in the last wave.
-    const bool chunk = chunk_rows > 0 && !alone && !IsBranch(s) && s.rows > 2 * tile_rows;
+    const bool chunk = chunk_rows > 0 && !alone && !IsBranch(s) && prefix_end == 0 && s.rows > 2 * tile_rows;
     const int64_t step = chunk ? chunk_rows : tile_rows;
     for (int64_t r = (s.rows - 1) / step * step; r >= 0 && s.rows > 0; r -= step) {
-      const StagedTile tile = MakeTile(s, args.shape, window, args.seen, r, std::min(step, s.rows - r));
+      const StagedTile tile = MakeTile(s, args.shape, window, args.seen, prefix_end, r, std::min(step, s.rows - r));
       (chunk ? chunks : out.tiles).push_back(tile);
       out.max_key_tiles[chunk] = std::max<int64_t>(out.max_key_tiles[chunk], tile.tiles());
     }
@@ -131,6 +208,7 @@ CutRows Cut(const AttentionArgs& args, const SeenWindow& window, int64_t tile_ro
   CHECK_EQ(covered, args.qkv.rows);
   out.few = static_cast<int64_t>(out.tiles.size());
   out.tiles.insert(out.tiles.end(), chunks.begin(), chunks.end());
+  CutPrefixes(args, prefixes, kPrefixQueries / kTileQueries * tile_rows, &out);
   return out;
 }
 
@@ -203,6 +281,16 @@ int32_t ChooseApartSplits(const Launcher& on, const AttentionPlan& plan, int64_t
   return splits > plan.splits && pays ? splits : 0;
 }
 
+/// The largest power of two of splits of shared prefixes with a block per SM.
+int32_t ChoosePrefixSplits(const Launcher& on, const AttentionPlan& plan, int32_t count, int64_t max_key_tiles) {
+  const int64_t items = int64_t{count} * (plan.heads / plan.tile_heads);
+  int32_t splits = kMaxApartSplits;
+  while (splits > 1 && (items * splits > on.multiprocessors || max_key_tiles < splits * kMinPrefixSplitTiles)) {
+    splits /= 2;
+  }
+  return splits;
+}
+
 /// Whether the blocks need more than one wave; then two half-size blocks share an SM.
 bool IsPaired(const Launcher& on, const AttentionPlan& plan) {
   const int64_t items = int64_t{plan.tile_count} * (plan.heads / plan.tile_heads);
@@ -233,7 +321,7 @@ bool AreOnes(const AttentionArgs& args) {
 
 }  // namespace
 
-AttentionPlan AttentionStaging::StageSegments(const AttentionArgs& args, const PlanKey& layers) {
+StagedAttention AttentionStaging::StageSegments(const AttentionArgs& args, const PlanKey& layers) {
   const int64_t tile_heads = layers.tile_heads;
   const SeenWindow& window = layers.window;
   AttentionPlan plan = PlanOf(args, tile_heads);
@@ -247,6 +335,7 @@ AttentionPlan AttentionStaging::StageSegments(const AttentionArgs& args, const P
   };
   for (const AttentionSegment& s : args.segments) {
     if (IsBranch(s)) await(s.history, s.branch, s.pinned);
+    if (s.prefix != nullptr) await(s.prefix, s.prefix_end, s.pinned);
     IsBranch(s) ? await(s.slab, s.position + s.rows - s.branch, 0) : await(s.slab, s.position + s.rows, s.pinned);
   }
   const DeviceMemory::Range range = memory_->RangeOf(args.segments.front().slab);
@@ -274,7 +363,11 @@ AttentionPlan AttentionStaging::StageSegments(const AttentionArgs& args, const P
   const int64_t chunk_rows = wide                     ? 0
                              : plan.wgmma_queries > 0 ? plan.wgmma_queries / tile_heads
                                                       : kChunkQueries / kTileQueries * tile_rows;
-  const CutRows cut = Cut(args, window, tile_rows, chunk_rows, fixed_order_ && !wide);
+  // The split of a softmax over a prefix and a row's own keys depends on the other rows of the step.
+  const int64_t prefix_rows = kPrefixQueries / kTileQueries * tile_rows;
+  const bool groups = usual && plan.traits == 0 && plan.queries_only == 0 && !wide && !fixed_order_;
+  const Prefixes prefixes = groups ? PrefixesOf(args, plan, prefix_rows) : Prefixes(args.segments.size());
+  const CutRows cut = Cut(args, window, prefixes, tile_rows, chunk_rows, fixed_order_ && !wide);
   const RopeAngles& from = args.angles;
   // One allocation: a rewind of the staging buffer must not happen between its parts.
   const size_t row_bytes = (cut.rows.size() * sizeof(StagedRow) + 15) / 16 * 16,
@@ -288,9 +381,12 @@ AttentionPlan AttentionStaging::StageSegments(const AttentionArgs& args, const P
                              WidePartialBytes(plan), cut.tiles);
   }
   const size_t split_bytes = blocks.splits.size() * sizeof(StagedSplit),
-               first_bytes = blocks.first.size() * sizeof(int32_t);
-  const Staging::Place place = recorder_->ReserveStaging(row_bytes + tile_bytes + (one_rotation ? 2 : 4) * angle_bytes +
-                                                         scale_bytes + split_bytes + first_bytes);
+               first_bytes = blocks.first.size() * sizeof(int32_t),
+               prefix_bytes = cut.prefix_rows.size() * sizeof(int32_t),
+               slot_bytes = cut.prefix_slots.size() * sizeof(int32_t);
+  const Staging::Place place =
+      recorder_->ReserveStaging(row_bytes + tile_bytes + (one_rotation ? 2 : 4) * angle_bytes + scale_bytes +
+                                split_bytes + first_bytes + prefix_bytes + slot_bytes);
   auto* host = static_cast<std::byte*>(place.host);
   auto* device = static_cast<std::byte*>(place.device);
   const auto put = [&](const void* data, size_t bytes, size_t room) {
@@ -313,7 +409,15 @@ AttentionPlan AttentionStaging::StageSegments(const AttentionArgs& args, const P
   }
   plan.chunk_tiles = plan.tiles + cut.few;
   plan.tile_count = static_cast<int32_t>(cut.few);
-  plan.chunk_count = static_cast<int32_t>(static_cast<int64_t>(cut.tiles.size()) - cut.few);
+  plan.chunk_count = static_cast<int32_t>(std::ssize(cut.tiles) - cut.few - cut.prefixes);
+  PrefixPlan shared;
+  if (cut.prefixes > 0) {
+    shared = {.tiles = plan.chunk_tiles + plan.chunk_count,
+              .rows = static_cast<const int32_t*>(put(cut.prefix_rows.data(), prefix_bytes, prefix_bytes)),
+              .slots = static_cast<const int32_t*>(put(cut.prefix_slots.data(), slot_bytes, slot_bytes)),
+              .count = static_cast<int32_t>(cut.prefixes),
+              .tile_rows = static_cast<int32_t>(prefix_rows)};
+  }
   const bool tiled = HasTiledAttention(plan);
   const bool stores = tiled && args.heads > 0 && args.seen != VisibleKeys::kPinned && plan.queries_only == 0;
   plan.stores = cut.single && stores ? 1 : 0;
@@ -329,15 +433,19 @@ AttentionPlan AttentionStaging::StageSegments(const AttentionArgs& args, const P
     if (const int32_t apart = ChooseApartSplits(recorder_->launcher(), plan, cut.max_key_tiles[0]); apart > 0) {
       plan.splits = apart, plan.apart = 1;
     }
+    if (shared.count > 0) {
+      shared.splits = ChoosePrefixSplits(recorder_->launcher(), plan, shared.count, cut.max_prefix_tiles);
+      plan.splits = std::max(plan.splits, 2), plan.apart = 1;
+    }
     plan.paired = IsPaired(recorder_->launcher(), plan) ? 1 : 0;
     plan.chunk_splits = ChooseSplits(recorder_->launcher(), plan, true, plan.chunk_count, cut.max_key_tiles[1]);
   }
-  return plan;
+  return {plan, shared};
 }
 
 // Layers differ in window, rotation and traits. A network has few distinct combinations, so each is staged once per
 // step.
-AttentionPlan AttentionStaging::PlanFor(const AttentionArgs& args) {
+StagedAttention AttentionStaging::PlanFor(const AttentionArgs& args) {
   if (args.step == 0 || args.step != staged_.step || staged_.epoch != recorder_->staging_epoch()) {
     staged_ = {.step = args.step,
                .epoch = recorder_->staging_epoch(),
@@ -366,17 +474,17 @@ AttentionPlan AttentionStaging::PlanFor(const AttentionArgs& args) {
       .queries_only = HasQueriesOnly(args),
       .angles = rotates ? args.angles.own_cos : nullptr,
       .query_scales = query_scales};
-  for (const auto& [layers, plan] : staged_.plans) {
+  for (const auto& [layers, staged] : staged_.plans) {
     PlanKey without = layers;
     if (!rotates) without.angles = nullptr;  // the other fields still have to match
-    if (without == wanted) return plan;
+    if (without == wanted) return staged;
   }
-  const AttentionPlan plan = StageSegments(args, wanted);
+  const StagedAttention staged = StageSegments(args, wanted);
   if (const uint64_t epoch = recorder_->staging_epoch(); staged_.epoch != epoch) {  // the buffer was rewound
     staged_ = {.step = args.step, .epoch = epoch, .farthest = farthest, .newest = newest};
   }
-  staged_.plans.emplace_back(wanted, plan);
-  return plan;
+  staged_.plans.emplace_back(wanted, staged);
+  return staged;
 }
 
 }  // namespace ringside::cuda

@@ -9,6 +9,7 @@
 
 #include "kernels/backend.h"
 #include "kernels/cuda/attention/attention_plan.h"
+#include "kernels/cuda/attention/prefix_plan.h"
 #include "kernels/cuda/memory/device_memory.h"
 #include "kernels/cuda/steps/step_recorder.h"
 
@@ -28,6 +29,11 @@ struct SeenWindow {
   friend bool operator==(const SeenWindow&, const SeenWindow&) = default;
 };
 
+struct StagedAttention {
+  AttentionPlan plan;
+  PrefixPlan prefixes;  // only with 16- and 8-bit caches, without traits
+};
+
 class AttentionStaging {
  public:
   /// `fixed_order`: a row's bits must not depend on the other rows of its step. Memory and recorder are borrowed.
@@ -35,7 +41,7 @@ class AttentionStaging {
       : fixed_order_(fixed_order), memory_(memory), recorder_(recorder) {}
 
   /// The attention plan that all layers of this kind share; staged on first use.
-  AttentionPlan PlanFor(const AttentionArgs& args);
+  StagedAttention PlanFor(const AttentionArgs& args);
 
  private:
   /// The properties by which layers share one staged attention plan.
@@ -59,10 +65,10 @@ class AttentionStaging {
     uint64_t epoch = 0;    // StepRecorder::staging_epoch
     int64_t farthest = 0;  // farthest key that any row sees, windows ignored
     int64_t newest = 0;    // largest position of a row
-    std::vector<std::pair<PlanKey, AttentionPlan>> plans;
+    std::vector<std::pair<PlanKey, StagedAttention>> plans;
   };
 
-  AttentionPlan StageSegments(const AttentionArgs& args, const PlanKey& layers);
+  StagedAttention StageSegments(const AttentionArgs& args, const PlanKey& layers);
 
   const bool fixed_order_;
   DeviceMemory* const memory_;

@@ -18,6 +18,7 @@ uint64_t HashOf(const StepOps& ops) {
     add(static_cast<uint64_t>(op.x.rows));
     add(static_cast<uint64_t>(op.attention.splits) << 32 | static_cast<uint64_t>(op.attention.tile_count));
     add(static_cast<uint64_t>(op.attention.chunk_splits) << 32 | static_cast<uint64_t>(op.attention.chunk_count));
+    add(static_cast<uint64_t>(op.prefixes.splits) << 32 | static_cast<uint64_t>(op.prefixes.count));
   }
   return hash;
 }

@@ -7,6 +7,7 @@
 
 #include "kernels/activation.h"
 #include "kernels/cuda/attention/attention_plan.h"
+#include "kernels/cuda/attention/prefix_plan.h"
 #include "kernels/cuda/experts/experts_plan.h"
 #include "kernels/cuda/linear/low_rank_plan.h"
 #include "kernels/cuda/recurrence/recurrence_plan.h"
@@ -65,6 +66,7 @@ struct StepOp {
   Activation activation = Activation::kSilu;  // kMultiplyActivated, kActivate, kExperts
   float scale = 1;                            // kEmbed; kSoftCap: the cap
   AttentionPlan attention;
+  PrefixPlan prefixes;  // of the attention
   ExpertsPlan experts;
   LowRankPlan low_rank;
   RecurrencePlan recurrence;

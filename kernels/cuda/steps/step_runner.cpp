@@ -437,6 +437,13 @@ size_t StepRunner::RunAttention(std::span<const StepOp> ops) {
     LaunchReferenceAttention(on_, plan);
     return 1;
   }
+  PrefixPlan prefixes = ops.front().prefixes;
+  if (prefixes.count > 0) {
+    const int64_t floats = PartialFloats(plan);
+    CHECK_LE(static_cast<size_t>(floats + PartialFloats(plan, prefixes)) * sizeof(float), scratch_bytes_);
+    prefixes.partial = plan.partial + floats;
+    LaunchPrefixAttention(on_, plan, prefixes);
+  }
   if (plan.chunk_count > 0 && plan.wgmma_queries > 0) LaunchWgmmaAttention(on_, plan);
   const StepOp* gate = GateOf(ops);
   if (gate != nullptr && plan.chunk_count == 0) {
@@ -446,6 +453,7 @@ size_t StepRunner::RunAttention(std::span<const StepOp> ops) {
     }
   }
   LaunchTiledAttention(on_, plan);
+  if (prefixes.count > 0) LaunchMergePrefixes(on_, plan, prefixes);
   return plan.gate.data != nullptr ? 2 : 1;
 }
 
