@@ -9,6 +9,7 @@
 
 #include "engine/text/files/tokenizer_texts.h"
 #include "engine/text/sentencepiece/charsmap.h"
+#include "tests/engine/text/encode_pieces.h"
 #include "tests/engine/text/tokenizer_folder.h"
 #include "tests/engine/text/tokenizer_strings.h"
 
@@ -51,10 +52,6 @@ std::string Pieces() {
          Piece("ab", -3, 1) + Piece("\u2581", -1, 1);
 }
 
-std::vector<TokenId> Encode(const Tokenizer& tokenizer, const std::vector<TextPiece>& pieces) {
-  return tokenizer.EncodeAll(pieces);
-}
-
 TEST(SentencePieceModel, MissingFieldsHaveDefaults) {
   const Result<TokenizerData> data = ReadSentencePieceModel(Pieces());
   ASSERT_TRUE(data.ok()) << data.status().ToString();
@@ -66,10 +63,11 @@ TEST(SentencePieceModel, MissingFieldsHaveDefaults) {
   EXPECT_TRUE(data->white_space.collapse);
   EXPECT_TRUE(data->white_space.prefix);
   const auto tokenizer = std::move(*MakeTokenizer(*data));
-  EXPECT_THAT(Encode(*tokenizer, {{"  ab  b ", false}}), ElementsAre(6, 5, 6, 4));
+  EXPECT_THAT(EncodePieces(*tokenizer, {{"  ab  b ", false}}), ElementsAre(6, 5, 6, 4));
   // White space alone between special tokens yields nothing, and every other text between them gets a leading space.
-  EXPECT_THAT(Encode(*tokenizer, {{"<s>  </s>a", true}}), ElementsAre(1, 2, 6, 3));
-  EXPECT_THAT(Encode(*tokenizer, {{"axxya", false}}), ElementsAre(6, 3, 0, 3)) << "one token for unknown characters";
+  EXPECT_THAT(EncodePieces(*tokenizer, {{"<s>  </s>a", true}}), ElementsAre(1, 2, 6, 3));
+  EXPECT_THAT(EncodePieces(*tokenizer, {{"axxya", false}}), ElementsAre(6, 3, 0, 3))
+      << "one token for unknown characters";
 }
 
 TEST(SentencePieceModel, ReadsItsSettings) {
@@ -82,7 +80,7 @@ TEST(SentencePieceModel, ReadsItsSettings) {
   EXPECT_EQ(data->eos, 1);
   EXPECT_EQ(data->text_begin, 2);
   EXPECT_FALSE(data->white_space.prefix);
-  EXPECT_THAT(Encode(**MakeTokenizer(*data), {{" ab  b", false}}), ElementsAre(6, 5, 6, 6, 4));
+  EXPECT_THAT(EncodePieces(**MakeTokenizer(*data), {{" ab  b", false}}), ElementsAre(6, 5, 6, 6, 4));
 }
 
 TEST(SentencePieceModel, RefusesInvalidFieldsByName) {
@@ -123,7 +121,7 @@ TEST(SentencePieceModel, FolderAddsItsTokens) {
   EXPECT_EQ(data->types[3], TokenType::kUserDefined);
   EXPECT_EQ(data->types[8], TokenType::kUnused);
   EXPECT_THAT(data->end_of_turn, ElementsAre(2));
-  EXPECT_THAT(Encode(**MakeTokenizer(*data), {{"bc<extra_id_0> b", true}}), ElementsAre(6, 4, 3, 9, 6, 4));
+  EXPECT_THAT(EncodePieces(**MakeTokenizer(*data), {{"bc<extra_id_0> b", true}}), ElementsAre(6, 4, 3, 9, 6, 4));
   folder.Write("tokenizer_config.json", R"({"added_tokens_decoder": {"x": {"content": "y"}}})");
   EXPECT_EQ(folder.Read().status().code(), StatusCode::kInvalidArgument);
 }
@@ -151,12 +149,12 @@ TEST(SentencePieceModel, XglmUsesFairseqIds) {
   size_t unknown = 0;
   for (uint64_t i = strings.long_runs(); i < 2000; ++i) {
     const std::string text = strings.Make(i);
-    std::vector<TokenId> expected = Encode(*theirs, {{text, false}});
+    std::vector<TokenId> expected = EncodePieces(*theirs, {{text, false}});
     for (TokenId& id : expected) {
       unknown += id == own->unknown ? 1 : 0;
       id = id == own->unknown ? 3 : id + 1;
     }
-    ASSERT_EQ(Encode(*tokenizer, {{text, false}}), expected) << text;
+    ASSERT_EQ(EncodePieces(*tokenizer, {{text, false}}), expected) << text;
   }
   EXPECT_GT(unknown, 100u);
   copy(Piece("a", -1, 1) + Piece("b", -1, 1) + Piece("c", -1, 1) + Piece("<unk>", 0, 2));

@@ -18,6 +18,7 @@
 #include "engine/text/pipeline/patterns.h"
 #include "engine/text/token_list.h"
 #include "tests/engine/files/gguf_file_writer.h"
+#include "tests/engine/text/encode_pieces.h"
 #include "tests/engine/text/tokenizer_folder.h"
 #include "tests/engine/text/tokenizer_strings.h"
 
@@ -32,10 +33,6 @@ using ::testing::IsEmpty;
 
 std::unique_ptr<Tokenizer> Qwen2() { return std::move(*MakeTokenizer(*ReadHuggingFaceTokenizer(GoldenPath("qwen2")))); }
 
-std::vector<TokenId> Encode(const Tokenizer& tokenizer, const std::vector<TextPiece>& pieces) {
-  return tokenizer.EncodeAll(pieces);
-}
-
 std::string TextOf(const Tokenizer& tokenizer, const std::vector<TokenId>& ids) {
   std::string text;
   for (const TokenId id : ids) text += tokenizer.TokenBytes(id);
@@ -48,13 +45,13 @@ TEST(Tokenizer, SpecialTokensAreParsedInMarkupOnly) {
   EXPECT_TRUE(tokenizer->IsSpecial(end));
   EXPECT_EQ(tokenizer->TokenName(end), "<|im_end|>");
   EXPECT_EQ(tokenizer->TokenBytes(end), "");
-  EXPECT_THAT(Encode(*tokenizer, {{"<|im_end|>", true}}), ElementsAre(end));
-  const std::vector<TokenId> content = Encode(*tokenizer, {{"<|im_end|>", false}});
+  EXPECT_THAT(EncodePieces(*tokenizer, {{"<|im_end|>", true}}), ElementsAre(end));
+  const std::vector<TokenId> content = EncodePieces(*tokenizer, {{"<|im_end|>", false}});
   EXPECT_THAT(content, ::testing::Each(::testing::Ne(end)));
   EXPECT_EQ(TextOf(*tokenizer, content), "<|im_end|>");
   // A marker split over two pieces is not special.
-  EXPECT_THAT(Encode(*tokenizer, {{"<|im_", true}, {"end|>", false}}), ::testing::Not(Contains(end)));
-  EXPECT_THAT(Encode(*tokenizer, {{"<|im_", true}, {"end|>", true}}), ::testing::Not(Contains(end)));
+  EXPECT_THAT(EncodePieces(*tokenizer, {{"<|im_", true}, {"end|>", false}}), ::testing::Not(Contains(end)));
+  EXPECT_THAT(EncodePieces(*tokenizer, {{"<|im_", true}, {"end|>", true}}), ::testing::Not(Contains(end)));
 }
 
 TEST(Tokenizer, ContentNeverEncodesToSpecialTokens) {
@@ -63,7 +60,7 @@ TEST(Tokenizer, ContentNeverEncodesToSpecialTokens) {
     for (TokenId id = 0; id < tokenizer->vocab_size(); ++id) {
       if (!tokenizer->IsSpecial(id)) continue;
       const std::string spelling(tokenizer->TokenName(id));
-      for (const TokenId got : Encode(*tokenizer, {{"a" + spelling + spelling, false}})) {
+      for (const TokenId got : EncodePieces(*tokenizer, {{"a" + spelling + spelling, false}})) {
         EXPECT_FALSE(tokenizer->IsSpecial(got)) << name << " " << spelling;
       }
     }
@@ -76,16 +73,16 @@ TEST(Tokenizer, EncodesTextAcrossPieceBoundaries) {
   for (uint64_t i = 100; i < 400; ++i) {
     const std::string text = strings.Make(i);
     const size_t cut = text.size() / 2;
-    EXPECT_EQ(Encode(*tokenizer, {{text.substr(0, cut), false}, {text.substr(cut), false}}),
-              Encode(*tokenizer, {{text, false}}));
+    EXPECT_EQ(EncodePieces(*tokenizer, {{text.substr(0, cut), false}, {text.substr(cut), false}}),
+              EncodePieces(*tokenizer, {{text, false}}));
   }
-  EXPECT_EQ(Encode(*tokenizer, {{"<|im_start|>user\n", true}, {"\nHello", false}}),
-            Encode(*tokenizer, {{"<|im_start|>user\n\nHello", true}}));
+  EXPECT_EQ(EncodePieces(*tokenizer, {{"<|im_start|>user\n", true}, {"\nHello", false}}),
+            EncodePieces(*tokenizer, {{"<|im_start|>user\n\nHello", true}}));
 }
 
 TEST(Tokenizer, UserDefinedTokensAreTextAnywhere) {
   const auto tokenizer = Qwen2();
-  const std::vector<TokenId> ids = Encode(*tokenizer, {{"a<tool_call>b", false}});
+  const std::vector<TokenId> ids = EncodePieces(*tokenizer, {{"a<tool_call>b", false}});
   ASSERT_EQ(ids.size(), 3u);
   EXPECT_EQ(tokenizer->TokenName(ids[1]), "<tool_call>");
   EXPECT_EQ(tokenizer->TokenBytes(ids[1]), "<tool_call>");
@@ -100,15 +97,15 @@ TEST(Tokenizer, IdsOutsideTheVocabularyDecodeToNothing) {
     EXPECT_EQ(tokenizer->TokenName(static_cast<TokenId>(id)), "");
     EXPECT_FALSE(tokenizer->IsSpecial(static_cast<TokenId>(id)));
   }
-  EXPECT_THAT(Encode(*tokenizer, {}), IsEmpty());
-  EXPECT_THAT(Encode(*tokenizer, {{"", true}, {"", false}}), IsEmpty());
+  EXPECT_THAT(EncodePieces(*tokenizer, {}), IsEmpty());
+  EXPECT_THAT(EncodePieces(*tokenizer, {{"", true}, {"", false}}), IsEmpty());
 }
 
 TEST(Tokenizer, TokenMayStripTheFollowingSpace) {
   const auto tokenizer = std::move(*MakeTokenizer(*ReadHuggingFaceTokenizer(GoldenPath("llama2"))));
   const TokenId user = tokenizer->FindSpecial("<|user|>").value();
-  const std::vector<TokenId> spaced = Encode(*tokenizer, {{"<|user|> \n", true}, {" hi", false}});
-  EXPECT_EQ(spaced, Encode(*tokenizer, {{"<|user|>hi", true}}));
+  const std::vector<TokenId> spaced = EncodePieces(*tokenizer, {{"<|user|> \n", true}, {" hi", false}});
+  EXPECT_EQ(spaced, EncodePieces(*tokenizer, {{"<|user|>hi", true}}));
   EXPECT_EQ(spaced.front(), user);
 }
 
@@ -118,12 +115,12 @@ TEST(Tokenizer, ManyThreadsShareOne) {
   GoldenStrings strings;
   std::vector<std::string> texts;
   for (uint64_t i = 100; i < 200; ++i) texts.push_back(strings.Make(i));
-  for (const std::string& text : texts) want.push_back(Encode(*tokenizer, {{text, true}}));
+  for (const std::string& text : texts) want.push_back(EncodePieces(*tokenizer, {{text, true}}));
   std::atomic<int> wrong = 0;
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&] {
-      for (size_t i = 0; i < texts.size(); ++i) wrong += Encode(*tokenizer, {{texts[i], true}}) != want[i];
+      for (size_t i = 0; i < texts.size(); ++i) wrong += EncodePieces(*tokenizer, {{texts[i], true}}) != want[i];
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -137,9 +134,9 @@ TEST(Tokenizer, EncodesAMegabyteOfOneCharacter) {
   for (const std::string unit : {" ", "a", "\n", "\u0323\u0301", "\xFF", "<", " \n", "9"}) {
     std::string text;
     while (text.size() < 1u << 20) text += unit;
-    EXPECT_FALSE(Encode(*bpe, {{text, true}}).empty());
-    EXPECT_FALSE(Encode(*pieces, {{text, true}}).empty());
-    EXPECT_EQ(Encode(*unigram, {{text, true}}).empty(), unit.find_first_not_of(" \n") == std::string::npos);
+    EXPECT_FALSE(EncodePieces(*bpe, {{text, true}}).empty());
+    EXPECT_FALSE(EncodePieces(*pieces, {{text, true}}).empty());
+    EXPECT_EQ(EncodePieces(*unigram, {{text, true}}).empty(), unit.find_first_not_of(" \n") == std::string::npos);
   }
 }
 
@@ -209,8 +206,8 @@ TEST(TokenizerFiles, CallMarkersAreAnswerText) {
   const auto tokenizer = std::move(*MakeTokenizer(*data));
   EXPECT_TRUE(tokenizer->IsSpecial(call));
   EXPECT_EQ(tokenizer->TokenBytes(call), "[TOOL_CALLS]");
-  EXPECT_THAT(Encode(*tokenizer, {{"[TOOL_CALLS]", true}}), ElementsAre(call));
-  EXPECT_THAT(Encode(*tokenizer, {{"[TOOL_CALLS]", false}}), ::testing::Not(Contains(call)));
+  EXPECT_THAT(EncodePieces(*tokenizer, {{"[TOOL_CALLS]", true}}), ElementsAre(call));
+  EXPECT_THAT(EncodePieces(*tokenizer, {{"[TOOL_CALLS]", false}}), ::testing::Not(Contains(call)));
 }
 
 TEST(TokenizerFiles, PrefixTokensComeFromTheFileOrTheConfig) {
@@ -354,7 +351,7 @@ TEST(TokenizerFiles, Tekken) {
   EXPECT_EQ(data->tokens[9], "[TOOL_CALLS]");
   EXPECT_EQ(data->tokens[29], "<SPECIAL_29>");
   const auto tokenizer = std::move(*MakeTokenizer(*data));
-  EXPECT_THAT(Encode(*tokenizer, {{"<s>[INST]!", true}}), ElementsAre(1, 3, 30 + '!'));
+  EXPECT_THAT(EncodePieces(*tokenizer, {{"<s>[INST]!", true}}), ElementsAre(1, 3, 30 + '!'));
 
   std::ifstream file(GoldenPath("mistral_tekken/tekken.json"));
   const Json original = Json::parse(file);
@@ -476,7 +473,7 @@ TEST(RealModelTokenizer, ReadsTheModelsFacts) {
   EXPECT_EQ(tokenizer->vocab_size(), 49152);
   EXPECT_EQ(tokenizer->FindSpecial("<|im_end|>"), 2);
   // Two spaces before a digit: the digit is separate, so the spaces are one token.
-  EXPECT_EQ(Encode(*tokenizer, {{"a  1", false}}).size(), 3u);
+  EXPECT_EQ(EncodePieces(*tokenizer, {{"a  1", false}}).size(), 3u);
 }
 
 }  // namespace
