@@ -2,9 +2,9 @@
 
 #include <cstring>
 
+#include "base/parallel_for.h"
 #include "kernels/formats/half.h"
 #include "kernels/formats/row_quantization.h"
-#include "kernels/parallel_for.h"
 
 namespace ringside {
 namespace {

@@ -1,5 +1,6 @@
 #include "cache/store/tiered_store.h"
 
+#include <atomic>
 #include <chrono>
 #include <future>
 #include <mutex>
@@ -9,10 +10,23 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/parallel_for.h"
 #include "cache/store/tiered_store_impl.h"
 
 namespace ringside {
 namespace {
+
+/// Reads of a stored cache at once: the disk has several requests while other threads check and copy what they got.
+constexpr size_t kDiskReaders = 4;
+
+Status ReadChunk(Store& store, const std::string& owner, Snapshot& snapshot, size_t index, bool verify) {
+  const SnapshotChunk& chunk = snapshot.chunks()[index];
+  auto bytes = store.GetPart(owner, *chunk.hash, static_cast<size_t>(snapshot.bytes_of(chunk)));
+  // The manifest names the chunk, so it should exist.
+  if (bytes.status().code() == StatusCode::kNotFound) return Corruption("tiers: a chunk is missing");
+  if (!bytes.ok()) return bytes.status();
+  return snapshot.Attach(index, std::move(*bytes), verify);
+}
 
 Status TooSlow() { return Overloaded("tiers: the disk is too slow for the evicted caches"); }
 
@@ -25,17 +39,19 @@ StoreObject StoreObjectOf(const Snapshot& snapshot) {
   return object;
 }
 
-Result<Snapshot> LoadSnapshot(Store& store, const std::string& owner, bool verify) {
+Result<Snapshot> LoadSnapshot(Store& store, const std::string& owner, SnapshotSource source) {
   ASSIGN_OR_RETURN(const std::string manifest, store.GetManifest(owner));
   ASSIGN_OR_RETURN(Snapshot snapshot, Snapshot::DecodeHeader(std::as_bytes(std::span(manifest))));
-  for (size_t i = 0; i < snapshot.chunks().size(); ++i) {
-    const SnapshotChunk& chunk = snapshot.chunks()[i];
-    auto bytes = store.GetPart(owner, *chunk.hash, static_cast<size_t>(snapshot.bytes_of(chunk)));
-    // The manifest names the chunk, so it should exist.
-    if (bytes.status().code() == StatusCode::kNotFound) return Corruption("tiers: a chunk is missing");
-    if (!bytes.ok()) return bytes.status();
-    RETURN_IF_ERROR(snapshot.Attach(i, std::move(*bytes), verify));
-  }
+  const bool disk = source == SnapshotSource::kDisk;
+  std::vector<Status> failed(snapshot.chunks().size());
+  std::atomic<bool> stop{false};
+  ParallelParts(failed.size(), disk ? kDiskReaders : 1, [&](size_t first, size_t last) {
+    for (size_t i = first; i < last && !stop; ++i) {
+      failed[i] = ReadChunk(store, owner, snapshot, i, disk);
+      if (!failed[i].ok()) stop = true;
+    }
+  });
+  for (const Status& status : failed) RETURN_IF_ERROR(status);
   return snapshot;
 }
 
@@ -253,7 +269,7 @@ Result<FetchedSnapshot> TieredStore::Impl::Get(const std::string& owner) {
   if (disk_ == nullptr || hidden()) return miss();
   disk_->index().Touch(owner, clock_.MonotonicNs());
   const auto begin = std::chrono::steady_clock::now();
-  auto loaded = LoadSnapshot(*disk_, owner, true);
+  auto loaded = LoadSnapshot(*disk_, owner, SnapshotSource::kDisk);
   if (!loaded.ok()) {
     const StatusCode code = loaded.status().code();
     if (code == StatusCode::kNotFound || hidden()) return miss();
@@ -359,7 +375,7 @@ void TieredStore::Impl::FinishFork(const std::string& to, uint64_t ticket, Snaps
 
 std::optional<Snapshot> TieredStore::Impl::Base(const std::string& owner) {
   if (auto waiting = ShareWaiting(owner)) return waiting;
-  auto loaded = LoadSnapshot(*host_, owner, false);
+  auto loaded = LoadSnapshot(*host_, owner, SnapshotSource::kHost);
   if (loaded.ok()) return std::move(*loaded);
   return ShareWaiting(owner);  // a newer snapshot replaced the one in memory between the two calls
 }

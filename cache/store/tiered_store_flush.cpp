@@ -153,7 +153,7 @@ std::vector<TieredStore::Impl::Copy> TieredStore::Impl::BeginCopies(const std::v
     const std::string& owner = batch[i].owner;
     const bool elsewhere = StaysInMemory(owner) || owners_.Waiting(owner) != nullptr || owners_.IsErasing(owner);
     if (elsewhere || owners_.IsWriting(owner)) continue;
-    Result<Snapshot> snapshot = LoadSnapshot(*host_, owner, false);
+    Result<Snapshot> snapshot = LoadSnapshot(*host_, owner, SnapshotSource::kHost);
     if (!snapshot.ok() || owners_.IsOnDisk(owner, snapshot->header().id)) continue;
     owners_.BeginWrite(owner);
     owners_.KeepOnDisk(owner, true);

@@ -36,9 +36,10 @@ class TransferRate {
   double rate_ = 0;
 };
 
-/// Reads `owner`'s object from a store; `verify` checks every chunk against its hash. ERRORS: kCorruption, also for a
-/// missing chunk.
-Result<Snapshot> LoadSnapshot(Store& store, const std::string& owner, bool verify);
+enum class SnapshotSource { kHost, kDisk };
+/// Reads `owner`'s object from a store. From the disk: several chunks at once, each checked against its hash. ERRORS:
+/// kCorruption, also for a missing chunk.
+Result<Snapshot> LoadSnapshot(Store& store, const std::string& owner, SnapshotSource source);
 /// The stored form of a sealed snapshot.
 StoreObject StoreObjectOf(const Snapshot& snapshot);
 

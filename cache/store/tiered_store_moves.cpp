@@ -74,7 +74,7 @@ Status TieredStore::Impl::PutOnDisk(const std::string& owner, const Snapshot& sn
 
 Status TieredStore::Impl::CopyToDisk(const std::string& owner) {
   if (disk_ == nullptr || StaysInMemory(owner)) return Unavailable("tiers: there is no disk tier for this");
-  ASSIGN_OR_RETURN(const Snapshot snapshot, LoadSnapshot(*host_, owner, false));
+  ASSIGN_OR_RETURN(const Snapshot snapshot, LoadSnapshot(*host_, owner, SnapshotSource::kHost));
   {
     std::lock_guard lock(mutex_);
     if (owners_.IsOnDisk(owner, snapshot.header().id)) return Status::Ok();

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/parallel_for.h"
 #include "kernels/cuda/cuda_check.h"
 #include "kernels/cuda/linear/block_quant_layout.h"
 #include "kernels/cuda/linear/block_quant_packing.h"
@@ -14,7 +15,6 @@
 #include "kernels/formats/file_formats.h"
 #include "kernels/formats/half.h"
 #include "kernels/formats/row_quantization.h"
-#include "kernels/parallel_for.h"
 
 namespace ringside::cuda {
 namespace {
