@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 
@@ -19,13 +20,22 @@
 namespace ringside::cuda {
 namespace {
 
-constexpr size_t kUploadBytes = size_t{16} << 20;
 constexpr size_t kScaleBytes = size_t{4} << 20;  // bytes of scales allocated at a time
 constexpr int64_t kMaxHeadRows = 128;
 
-void StoreAs(DType dtype, float value, std::byte* to) {
-  const uint16_t bits = dtype == DType::kF16 ? FloatToHalf(value) : FloatToBf16(value);
-  std::memcpy(to, &bits, sizeof bits);
+/// Converts rows of a file's matrix to a 16-bit type. False if a quantized one has a value that is not finite.
+bool ConvertRows(const HostTensor& host, size_t first, size_t count, DType dtype, uint8_t* to) {
+  std::vector<float> row(static_cast<size_t>(host.cols));
+  for (size_t r = first; r < first + count; ++r) {
+    ReadFileRow(host, static_cast<int64_t>(r), row.data());
+    if (IsQuantized(host.dtype) && !std::ranges::all_of(row, [](float x) { return std::isfinite(x); })) return false;
+    for (const float value : row) {
+      const uint16_t bits = dtype == DType::kF16 ? FloatToHalf(value) : FloatToBf16(value);
+      std::memcpy(to, &bits, sizeof bits);
+      to += sizeof bits;
+    }
+  }
+  return true;
 }
 
 /// Whether the matrix is large enough for quantization to save measurable time: the layers of a 135M model are not,
@@ -78,32 +88,43 @@ Result<Weight> WeightLoader::Load(const HostTensor& host) {
     Result<Weight> weight = LoadBlockQuantized(host, *block_type);
     if (weight.ok() || weight.status().code() != StatusCode::kInvalidArgument) return weight;
   }
+  return LoadFloats(host);
+}
+
+Result<Weight> WeightLoader::LoadFloats(const HostTensor& host) {
   const DType dtype = options_.dtype;
   const auto row_bytes = static_cast<size_t>(StorageBytes(dtype, host.cols));
   ASSIGN_OR_RETURN(Weight weight, AllocateFloatWeight(host.rows, host.cols));
   auto* data = static_cast<std::byte*>(weight.data.data());
-  if (host.dtype == dtype) {
-    backend_->CopyToDevice(data, host.bytes.data(), weight.data.bytes());
-    return weight;
-  }
-  const auto piece_rows = std::max<int64_t>(1, static_cast<int64_t>(kUploadBytes / row_bytes));
-  std::vector<float> row(static_cast<size_t>(host.cols));
-  std::vector<std::byte> piece;
-  for (int64_t first = 0; first < host.rows; first += piece_rows) {
-    const int64_t rows = std::min(piece_rows, host.rows - first);
-    piece.resize(static_cast<size_t>(rows) * row_bytes);
-    for (int64_t r = 0; r < rows; ++r) {
-      ReadFileRow(host, first + r, row.data());
-      if (IsQuantized(host.dtype) && !std::ranges::all_of(row, [](float x) { return std::isfinite(x); })) {
-        return Corruption("a weight contains a non-finite value");
+  const auto rows = static_cast<size_t>(host.rows);
+  const size_t piece_rows = std::max<size_t>(1, WeightUpload::kPieceBytes / row_bytes);
+  std::atomic<bool> finite{true};
+  for (size_t first = 0; first < rows; first += piece_rows) {
+    const size_t count = std::min(piece_rows, rows - first);
+    const std::span<uint8_t> piece = upload_.Next(count * row_bytes);
+    ParallelFor(count, [&](size_t begin, size_t end) {
+      if (host.dtype == dtype) {
+        std::memcpy(&piece[begin * row_bytes], host.bytes.data() + (first + begin) * row_bytes,
+                    (end - begin) * row_bytes);
+      } else if (!ConvertRows(host, first + begin, end - begin, dtype, &piece[begin * row_bytes])) {
+        finite = false;
       }
-      for (size_t c = 0; c < row.size(); ++c)
-        StoreAs(dtype, row[c], &piece[static_cast<size_t>(r) * row_bytes + 2 * c]);
-    }
-    backend_->CopyToDevice(data + static_cast<size_t>(first) * row_bytes, piece.data(), piece.size());
-    CHECK_CUDA(cudaStreamSynchronize(recorder_->stream()));  // `piece` is reused
+    });
+    if (!finite) return Corruption("a weight contains a non-finite value");
+    Upload(data + first * row_bytes, piece);
   }
   return weight;
+}
+
+void WeightLoader::Upload(void* device, std::span<const uint8_t> piece) {
+  backend_->CopyToDevice(device, piece.data(), piece.size());
+  upload_.Sent(recorder_->stream());
+}
+
+void WeightLoader::UploadFloats(void* device, std::span<const float> values) {
+  const std::span<uint8_t> piece = upload_.Next(values.size_bytes());
+  std::memcpy(piece.data(), values.data(), values.size_bytes());
+  Upload(device, piece);
 }
 
 // Adjacent matrices have adjacent scales, so that they can be launched as one matrix (step_runner.cpp).
@@ -151,25 +172,23 @@ Result<Weight> WeightLoader::LoadBlockQuantized(const HostTensor& host, DType dt
   ASSIGN_OR_RETURN(Weight weight,
                    AllocateScaledWeight(dtype, host.rows, host.cols, panels * panel_bytes, panels * panel_scales));
   auto* data = static_cast<std::byte*>(weight.data.data());
-  const size_t piece_panels = std::max<size_t>(1, kUploadBytes / panel_bytes);
+  const size_t piece_panels = std::max<size_t>(1, WeightUpload::kPieceBytes / panel_bytes);
   std::vector<float> scales(panels * panel_scales, 0.0f);
-  std::vector<uint8_t> piece;
   for (size_t first = 0; first < panels; first += piece_panels) {
     const size_t count = std::min(piece_panels, panels - first);
-    piece.assign(count * panel_bytes, 0);
+    const std::span<uint8_t> piece = upload_.Next(count * panel_bytes);
     std::vector<Status> packed(count);
     ParallelFor(count, [&](size_t begin, size_t end) {
+      std::fill(&piece[begin * panel_bytes], piece.data() + end * panel_bytes, uint8_t{0});
       for (size_t p = begin; p < end; ++p) {
         packed[p] = PackPanel(host, static_cast<int64_t>(first + p), &piece[p * panel_bytes],
                               &scales[(first + p) * panel_scales]);
       }
     });
     for (const Status& status : packed) RETURN_IF_ERROR(status);
-    backend_->CopyToDevice(data + first * panel_bytes, piece.data(), piece.size());
-    CHECK_CUDA(cudaStreamSynchronize(recorder_->stream()));  // `piece` is reused
+    Upload(data + first * panel_bytes, piece);
   }
-  backend_->CopyToDevice(weight.scales.data(), scales.data(), weight.scales.bytes());
-  CHECK_CUDA(cudaStreamSynchronize(recorder_->stream()));
+  UploadFloats(weight.scales.data(), scales);
   RETURN_IF_ERROR(StoreActOrder(host.order, &weight));
   return weight;
 }
@@ -179,11 +198,11 @@ Result<Weight> WeightLoader::LoadBytes(const HostTensor& host, DType dtype) {
   const auto row_bytes = static_cast<size_t>(W8RowBytes(host.cols)), rows = static_cast<size_t>(host.rows);
   ASSIGN_OR_RETURN(Weight weight, AllocateScaledWeight(dtype, host.rows, host.cols, rows * row_bytes, rows));
   auto* data = static_cast<std::byte*>(weight.data.data());
-  const size_t piece_rows = std::max<size_t>(1, kUploadBytes / row_bytes);
+  const size_t piece_rows = std::max<size_t>(1, WeightUpload::kPieceBytes / row_bytes);
   std::vector<float> row_scales(rows);
-  std::vector<uint8_t> piece(piece_rows * row_bytes);
   for (size_t first = 0; first < rows; first += piece_rows) {
     const size_t count = std::min(piece_rows, rows - first);
+    const std::span<uint8_t> piece = upload_.Next(count * row_bytes);
     ParallelFor(count, [&](size_t begin, size_t end) {
       std::vector<float> row(row_bytes, 0.0f);  // one byte per element
       std::vector<uint8_t> quantized(row_bytes);
@@ -198,14 +217,12 @@ Result<Weight> WeightLoader::LoadBytes(const HostTensor& host, DType dtype) {
         PackW8Row(dtype, quantized, &piece[r * row_bytes]);
       }
     });
-    backend_->CopyToDevice(data + first * row_bytes, piece.data(), count * row_bytes);
-    CHECK_CUDA(cudaStreamSynchronize(recorder_->stream()));  // `piece` is reused
+    Upload(data + first * row_bytes, piece);
   }
   if (!std::all_of(row_scales.begin(), row_scales.end(), [](float x) { return std::isfinite(x); })) {
     return Corruption("a weight contains a non-finite value");
   }
-  backend_->CopyToDevice(weight.scales.data(), row_scales.data(), rows * sizeof(float));
-  CHECK_CUDA(cudaStreamSynchronize(recorder_->stream()));
+  UploadFloats(weight.scales.data(), row_scales);
   return weight;
 }
 

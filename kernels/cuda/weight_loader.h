@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <span>
 #include <unordered_map>
@@ -10,6 +11,7 @@
 
 #include "kernels/backend.h"
 #include "kernels/cuda/memory/device_memory.h"
+#include "kernels/cuda/memory/weight_upload.h"
 #include "kernels/cuda/steps/step_recorder.h"
 
 namespace ringside::cuda {
@@ -43,6 +45,8 @@ class WeightLoader {
   /// Allocates a matrix of `bytes` bytes with `scales` scales.
   Result<Weight> AllocateScaledWeight(DType dtype, int64_t rows, int64_t cols, size_t bytes, size_t scales);
   std::byte* AllocateScales(size_t count);
+  /// Loads a matrix as options_.dtype.
+  Result<Weight> LoadFloats(const HostTensor& host);
   /// Loads a matrix as kI8 or kF8E4M3, one byte an element: quantized to it, or unchanged if the file has that type.
   Result<Weight> LoadBytes(const HostTensor& host, DType dtype);
   /// Loads a block-quantized matrix.
@@ -51,10 +55,15 @@ class WeightLoader {
   /// Stores the act-order permutation of a weight's inputs for Linear; does nothing if there is none.
   Status StoreActOrder(std::span<const int32_t> order, Weight* weight);
 
+  /// Starts the copy of a buffer of upload_.
+  void Upload(void* device, std::span<const uint8_t> piece);
+  void UploadFloats(void* device, std::span<const float> values);
+
   const CudaBackendOptions& options_;
   Backend* const backend_;
   DeviceMemory* const memory_;
   StepRecorder* const recorder_;
+  WeightUpload upload_;
   std::span<std::byte> scale_room_;  // rest of a block of memory_, for further scales
   std::map<std::vector<int32_t>, int> act_order_ids_;
   std::unordered_map<const void*, int> act_order_id_by_address_;  // keyed by the permutation's device address

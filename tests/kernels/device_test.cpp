@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "kernels/formats/file_formats.h"
+#include "kernels/formats/half.h"
 #include "tests/kernels/devices.h"
 #include "tests/kernels/formats/block_quant_values.h"
 #include "tests/kernels/gated_layer.h"
@@ -39,6 +41,30 @@ TEST_P(Device, MemoryIsZeroedAndCopied) {
   backend_->Synchronize();
   EXPECT_EQ(bytes, want);
   EXPECT_EQ(backend_->Allocate(size_t{1} << 60).status().code(), StatusCode::kOverloaded);
+}
+
+// Of three uploads: the host fills one buffer while the device copies the other.
+TEST_P(Device, LargeWeightsArriveWhole) {
+  if (GetParam() == "cpu") GTEST_SKIP() << "the CPU has its own layout";
+  const int64_t rows = 20'000, cols = 2048;
+  std::vector<float> values(static_cast<size_t>(rows * cols));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i * 2654435761u >> 25 & 0x7f);
+  std::vector<uint16_t> halves(values.size());
+  for (size_t i = 0; i < values.size(); ++i) halves[i] = FloatToHalf(values[i]);
+  const DType half = DType::kF16;
+  for (const HostTensor& host : {HostTensor{DType::kF32, rows, cols, std::as_bytes(std::span(values))},
+                                 HostTensor{half, rows, cols, std::as_bytes(std::span(halves))}}) {
+    const Weight weight = std::move(backend_->LoadWeight(host).value());
+    std::vector<std::byte> got(weight.data.bytes());
+    backend_->CopyToHost(got.data(), weight.data.data(), got.size());
+    backend_->Synchronize();
+    const HostTensor loaded{weight.dtype, rows, cols, got};
+    std::vector<float> row(static_cast<size_t>(cols));
+    for (int64_t r = 0; r < rows; ++r) {
+      ReadFileRow(loaded, r, row.data());
+      ASSERT_TRUE(std::equal(row.begin(), row.end(), values.begin() + r * cols)) << "row " << r;
+    }
+  }
 }
 
 // In a separate process: after an illegal address the device is unusable.

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <future>
 #include <map>
 #include <memory>
 #include <optional>
@@ -564,16 +565,35 @@ Status CheckTensors(const NetworkPlan& plan, std::span<const FileTensor> tensors
   return CheckPlan(plan, table, unsupported);
 }
 
+namespace {
+
+/// A tensor that was read for the digest.
+struct ReadTensor {
+  FileTensor tensor;
+  std::vector<std::byte> joined;  // its bytes, if the file has them in parts
+  Status status;
+};
+
+}  // namespace
+
 Result<Weights> LoadWeights(const NetworkPlan& plan, std::span<const FileTensor> tensors, const Shard& shard,
                             Backend& backend, Digest* digest) {
   const TensorTable table = TableOf(tensors);
   Loader loader(backend, plan.spec, shard);
   if (digest != nullptr) AddSpec(plan.spec, digest);
-  std::vector<std::byte> joined;
-  for (const PlannedTensor& planned : plan.tensors) {
-    const FileTensor tensor = Whole(*table.at(planned.name), &joined);
-    if (digest != nullptr) RETURN_IF_ERROR(DigestTensor(tensor, digest));
-    RETURN_IF_ERROR(loader.Load(planned, tensor));
+  // While the backend takes a tensor, another thread reads the next one.
+  const auto read = [&](size_t i) {
+    ReadTensor next;
+    next.tensor = Whole(*table.at(plan.tensors[i].name), &next.joined);
+    if (digest != nullptr) next.status = DigestTensor(next.tensor, digest);
+    return next;
+  };
+  std::future<ReadTensor> next;
+  for (size_t i = 0; i < plan.tensors.size(); ++i) {
+    const ReadTensor current = i == 0 ? read(0) : next.get();
+    if (i + 1 < plan.tensors.size()) next = std::async(read, i + 1);
+    RETURN_IF_ERROR(current.status);
+    RETURN_IF_ERROR(loader.Load(plan.tensors[i], current.tensor));
   }
   return loader.Finish();
 }
