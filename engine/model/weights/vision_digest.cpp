@@ -1,6 +1,6 @@
 #include "engine/model/weights/vision_digest.h"
 
-#include "engine/model/weights/weights.h"
+#include "engine/model/weights/tensor_digest.h"
 
 namespace ringside {
 namespace {

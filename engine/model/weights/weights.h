@@ -146,10 +146,6 @@ struct Weights {
   const Weight& head() const { return tied_head ? embedding : own_head; }
 };
 
-/// Adds a tensor's name, type, shape and bytes. ERRORS: kCorruption, with the tensor, if a value or a block scale is
-/// NaN or infinite.
-Status DigestTensor(const FileTensor& tensor, Digest* digest);
-
 /// Compares a file's tensors with the plan. `unsupported`: names and types of further tensors that the reader cannot
 /// represent. ERRORS: kCorruption, with the name, for a tensor that is missing, misshapen, duplicate, or in neither the
 /// plan nor its ignored names; kInvalidArgument for an unsupported type.
