@@ -85,6 +85,9 @@ Status LoadPictures(const SessionContext& model, const std::string& owner, const
                        const bool same = decoded == file.decoded_bytes();
                        return same ? Status::Ok() : Corruption("An image has another size than before.");
                      }));
+    if (picture->width != file.width || picture->height != file.height) {
+      return Corruption("An image has another size than before.");
+    }
     const Picture* const pixels = picture.get();
     const auto both = std::make_shared<Held>(Held{std::move(picture), charge});
     request->images[i].picture = std::shared_ptr<const Picture>(both, pixels);

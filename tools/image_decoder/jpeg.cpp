@@ -7,13 +7,16 @@
 #include <jerror.h>
 // clang-format on
 
-#include "tools/image_decoder/decoded_image.h"
+#include "tools/image_decoder/orientation.h"
 
 namespace ringside::decoder {
 namespace {
 
 // Progressive files repeat the whole image in each scan: a small file with many scans takes minutes.
 constexpr int kMaxScans = 100;
+
+constexpr int kExifMarker = JPEG_APP0 + 1;
+constexpr unsigned kLongestMarker = 0xFFFF;
 
 struct Errors {
   jpeg_error_mgr base;  // first: libjpeg passes a pointer to it
@@ -45,12 +48,13 @@ void CmykToRgb(const uint8_t* row, int64_t width, bool inverted, uint8_t* out) {
 
 // No object with a destructor: errors leave by longjmp.
 ImageReply Read(jpeg_decompress_struct* jpeg, Errors* errors, std::span<const uint8_t> file, int64_t max_pixels,
-                DecodedImage* out, std::vector<uint8_t>* row) {
+                DecodedImage* out, std::vector<uint8_t>* row, int* orientation) {
   if (setjmp(errors->failed) != 0) {
     return errors->out_of_memory ? ImageReply::kOutOfMemory : ImageReply::kMalformed;
   }
   jpeg_create_decompress(jpeg);
   jpeg_mem_src(jpeg, file.data(), file.size());
+  jpeg_save_markers(jpeg, kExifMarker, kLongestMarker);
   jpeg_read_header(jpeg, TRUE);
   const auto width = static_cast<int64_t>(jpeg->image_width), height = static_cast<int64_t>(jpeg->image_height);
   if (width * height > max_pixels) return ImageReply::kTooLarge;
@@ -65,7 +69,11 @@ ImageReply Read(jpeg_decompress_struct* jpeg, Errors* errors, std::span<const ui
     jpeg_read_scanlines(jpeg, &line, 1);
     if (cmyk) CmykToRgb(row->data(), width, jpeg->saw_Adobe_marker != 0, to);
   }
-  jpeg_finish_decompress(jpeg);
+  *orientation = 1;
+  for (auto marker = jpeg->marker_list; marker != nullptr && *orientation == 1; marker = marker->next) {
+    *orientation = OrientationOf({marker->data, marker->data_length});
+  }
+  jpeg_finish_decompress(jpeg);  // and forgets the markers
   out->header = {ImageReply::kDecoded, jpeg->image_width, jpeg->image_height};
   return ImageReply::kDecoded;
 }
@@ -83,9 +91,12 @@ DecodedImage DecodeJpeg(std::span<const uint8_t> file, int64_t max_pixels) {
   DecodedImage out;
   std::vector<uint8_t> row;
   jpeg.progress = &progress;
-  const ImageReply status = Read(&jpeg, &errors, file, max_pixels, &out, &row);
+  int orientation = 1;
+  const ImageReply status = Read(&jpeg, &errors, file, max_pixels, &out, &row, &orientation);
   jpeg_destroy_decompress(&jpeg);
-  return status == ImageReply::kDecoded ? out : Failed(status);
+  if (status != ImageReply::kDecoded) return Failed(status);
+  MakeUpright(orientation, &out);
+  return out;
 }
 
 }  // namespace ringside::decoder

@@ -4,7 +4,7 @@
 #include <csetjmp>
 #include <cstring>
 
-#include "tools/image_decoder/decoded_image.h"
+#include "tools/image_decoder/orientation.h"
 
 namespace ringside::decoder {
 namespace {
@@ -31,7 +31,7 @@ void ConvertToRgb(png_structp png) {
 
 // No object with a destructor: errors leave by longjmp.
 ImageReply Read(png_structp png, png_infop info, Source* source, int64_t max_pixels, DecodedImage* out,
-                std::vector<png_bytep>* rows) {
+                std::vector<png_bytep>* rows, int* orientation) {
   if (setjmp(png_jmpbuf(png)) != 0) return ImageReply::kMalformed;
   png_set_read_fn(png, source, ReadBytes);
   png_set_user_limits(png, 1 << 20, 1 << 20);
@@ -40,6 +40,9 @@ ImageReply Read(png_structp png, png_infop info, Source* source, int64_t max_pix
   png_read_info(png, info);
   const png_uint_32 width = png_get_image_width(png, info), height = png_get_image_height(png, info);
   if (static_cast<int64_t>(width) * height > max_pixels) return ImageReply::kTooLarge;
+  png_uint_32 exif_bytes = 0;
+  png_bytep exif = nullptr;
+  *orientation = png_get_eXIf_1(png, info, &exif_bytes, &exif) == 0 ? 1 : OrientationOf({exif, exif_bytes});
   ConvertToRgb(png);
   png_set_interlace_handling(png);
   png_read_update_info(png, info);
@@ -63,10 +66,13 @@ DecodedImage DecodePng(std::span<const uint8_t> file, int64_t max_pixels) {
   Source source{file};
   DecodedImage out;
   std::vector<png_bytep> rows;
+  int orientation = 1;
   const ImageReply status =
-      info == nullptr ? ImageReply::kOutOfMemory : Read(png, info, &source, max_pixels, &out, &rows);
+      info == nullptr ? ImageReply::kOutOfMemory : Read(png, info, &source, max_pixels, &out, &rows, &orientation);
   png_destroy_read_struct(&png, &info, nullptr);
-  return status == ImageReply::kDecoded ? out : Failed(status);
+  if (status != ImageReply::kDecoded) return Failed(status);
+  MakeUpright(orientation, &out);
+  return out;
 }
 
 }  // namespace ringside::decoder
