@@ -17,13 +17,15 @@ namespace {
 // A prompt may be overtaken by shorter ones until it has waited this many times its own compute time.
 constexpr double kPatience = 4;
 // Trims the last prompts until the step is a multiple of the tile, if that costs prompts little.
-void RoundDown(std::span<const size_t> given, int64_t tile, std::vector<int64_t>& take) {
+void RoundDown(std::span<const StepTurn> turns, std::span<const size_t> given, int64_t tile,
+               std::vector<int64_t>& take) {
   int64_t of_prompts = 0;
   for (const size_t i : given) of_prompts += take[i];
   int64_t beyond = std::accumulate(take.begin(), take.end(), int64_t{0}) % tile;
   if (beyond > of_prompts / 4) return;
   for (; beyond > 0; given = given.first(given.size() - 1)) {
-    const int64_t back = std::min(beyond, take[given.back()]);
+    const int64_t least = turns[given.back()].least, whole = least > 1 ? least : 0;
+    const int64_t back = std::min(beyond, take[given.back()] - whole);
     take[given.back()] -= back;
     beyond -= back;
   }
@@ -70,7 +72,8 @@ std::vector<int64_t> PlanStep(std::span<const StepTurn> turns, std::vector<doubl
         std::ranges::min_element(prompts, {}, [&](size_t i) { return ServedBucket(served[turns[i].tenant]); });
     const StepTurn& turn = turns[*next];
     const int64_t beyond = std::max<int64_t>(0, limits.prompt_rows - limits.rows_for_ahead);
-    const int64_t rows = std::min({turn.remaining, limits.chunk, left - (is_ahead[turn.tenant] ? beyond : 0)});
+    int64_t rows = std::min({turn.remaining, limits.chunk, left - (is_ahead[turn.tenant] ? beyond : 0)});
+    if (rows > 0 && rows < turn.least) rows = given.empty() ? turn.least : 0;
     if (rows <= 0) {
       prompts.erase(next);
       continue;
@@ -81,7 +84,7 @@ std::vector<int64_t> PlanStep(std::span<const StepTurn> turns, std::vector<doubl
     given.push_back(*next);
     prompts.erase(next);
   }
-  RoundDown(given, limits.tile, take);
+  RoundDown(turns, given, limits.tile, take);
   return take;
 }
 

@@ -18,6 +18,7 @@ struct StepTurn {
   int64_t remaining = 0;    // tokens to compute before its next sample; 1 = decodes, 0 = not in this step
   int64_t deadline_ns = 0;  // orders the prompts of one tenant
   size_t tenant = 0;        // its tenant: an index of `served`
+  int64_t least = 1;        // tokens that its next chunk has at least, up to StepLimits::chunk
   int64_t drafts = 0;       // draft tokens that it would verify; only if it decodes
 };
 
@@ -36,7 +37,8 @@ struct StepLimits {
 /// of this step included (a virtual token counter: Sheng et al. 2024, "Fairness in Serving Large Language Models"), and
 /// within a tenant to the prompt with the earliest deadline. Prompts are thus computed one after the other, so that
 /// they do not all finish late. A partial tile waits for the next step if it is less than a quarter of the prompt rows;
-/// otherwise no row is left unused while a prompt needs one.
+/// otherwise no row is left unused while a prompt needs one. A prompt's chunk may be indivisible (`least`): the first
+/// one of a step may then exceed the rows that are left, and later ones wait.
 std::vector<int64_t> PlanStep(std::span<const StepTurn> turns, std::vector<double> served, const StepLimits& limits);
 
 /// The order in which queued turns, oldest first, get slots: the next slot goes to the tenant with the fewest running

@@ -1,9 +1,11 @@
 #include "engine/sequence.h"
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 
 #include "base/check.h"
+#include "engine/vision/image_tokens.h"
 
 namespace ringside {
 
@@ -156,7 +158,21 @@ std::span<const TokenId> Sequence::NextChunk(std::span<const TokenId> timeline, 
   // Pinned tokens before a jump form a separate chunk.
   const bool before_jump = next < pinned && replay_start_ > pinned;
   const int64_t end = before_jump ? pinned : static_cast<int64_t>(timeline.size());
-  return timeline.subspan(next, std::min({limit, end - next, ring.max_chunk()}));
+  const auto count = static_cast<size_t>(std::min({limit, end - next, ring.max_chunk()}));
+  const auto rest = timeline.subspan(next);
+  if (!whole_images_ || count == rest.size() || !IsImageToken(rest[count]) || !IsImageToken(rest[count - 1])) {
+    return rest.first(count);
+  }
+  // The chunk would divide an image.
+  const auto before = rest.first(count) | std::views::reverse;
+  const auto begin = count - static_cast<size_t>(std::ranges::find_if_not(before, IsImageToken) - before.begin());
+  return rest.first(begin > 0 ? begin : static_cast<size_t>(LeastChunk(timeline)));
+}
+
+int64_t Sequence::LeastChunk(std::span<const TokenId> timeline) const {
+  if (!whole_images_) return 1;
+  const auto rest = timeline.subspan(static_cast<size_t>(next_position()));
+  return std::max<int64_t>(std::ranges::find_if_not(rest, IsImageToken) - rest.begin(), 1);
 }
 
 int64_t Sequence::next_position() const {

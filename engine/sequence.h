@@ -41,9 +41,10 @@ class Sequence {
  public:
   /// `layers` bounds the receptive field: layers * (memory_len - 1) positions. `rebuild_windows`: a rebuild replays
   /// only this many windows (an approximation of equal quality), 0 = the number that exactness needs. `encodes`: the
-  /// pinned tokens are an encoder's input (NetworkShape::encodes), computed as a whole or not at all.
-  Sequence(int64_t layers, int64_t rebuild_windows, bool encodes = false)
-      : layers_(layers), rebuild_windows_(rebuild_windows), encodes_(encodes) {}
+  /// pinned tokens are an encoder's input (NetworkShape::encodes), computed as a whole or not at all. `whole_images`:
+  /// the tokens of an image are computed in one chunk (NetworkShape::whole_image_tokens).
+  Sequence(int64_t layers, int64_t rebuild_windows, bool encodes = false, bool whole_images = false)
+      : layers_(layers), rebuild_windows_(rebuild_windows), encodes_(encodes), whole_images_(whole_images) {}
 
   bool has_cache() const { return cache_ != nullptr; }
   KvCache* cache() const { return cache_; }
@@ -86,8 +87,11 @@ class Sequence {
   SyncResult Sync(const TimelineView& timeline, int64_t most);
 
   /// The next tokens to compute, at most `limit`, of a timeline given to Sync (which may have grown since); an
-  /// encoder's input ignores `limit`. A replay that does not start at 0 computes the pinned tokens first, then jumps.
+  /// encoder's input ignores `limit`, and so does an image that is computed as a whole and comes first. A replay that
+  /// does not start at 0 computes the pinned tokens first, then jumps.
   std::span<const TokenId> NextChunk(std::span<const TokenId> timeline, int64_t limit);
+  /// The number of tokens that NextChunk returns at least.
+  int64_t LeastChunk(std::span<const TokenId> timeline) const;
   /// The position that NextChunk starts at.
   int64_t next_position() const;
   /// True if the token at `position` is to be computed.
@@ -104,7 +108,7 @@ class Sequence {
   int64_t ReplayStart(const TimelineView& timeline) const;
 
   int64_t layers_, rebuild_windows_;
-  bool encodes_;
+  bool encodes_, whole_images_;
   KvCache* cache_ = nullptr;
   std::vector<TokenId> tokens_;          // the first computed() tokens, those skipped by a shortened replay included
   int adapter_ = 0;                      // adapter of tokens_

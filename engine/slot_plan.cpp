@@ -19,9 +19,10 @@ constexpr int64_t kMaxDefaultSlots = 4096;  // default limit
 }  // namespace
 
 KvShape CacheShape(const NetworkShape& network, const EngineOptions& options) {
-  KvShape shape = MakeKvShape(network.layers, network.kv_heads, network.head_dim, options.kv_dtype,
-                              options.pinned_max + network.max_virtual_tokens, options.memory_len,
-                              std::min(options.prefill_chunk, limits::kMaxFullRingChunkTokens));
+  KvShape shape = MakeKvShape(
+      network.layers, network.kv_heads, network.head_dim, options.kv_dtype,
+      options.pinned_max + network.max_virtual_tokens, options.memory_len,
+      std::max(std::min(options.prefill_chunk, limits::kMaxFullRingChunkTokens), network.whole_image_tokens));
   shape.latent_dim = network.latent_dim;
   shape.varied = network.varied;
   shape.state = network.state;

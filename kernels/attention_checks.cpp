@@ -18,7 +18,9 @@ void CheckSegment(const AttentionSegment& s, const KvShape& shape, int64_t rows)
     CHECK(s.rows == 0 || s.prefix_end == s.pinned || s.first_live[s.rows - 1] == s.pinned);
   }
   for (int64_t r = 0; r < s.rows; ++r) {
-    const int64_t t = s.position + r;
+    const int64_t t = s.position + r, last = s.LastSeen(r);
+    CHECK(last >= t && last < s.position + s.rows && (last < s.pinned) == (t < s.pinned));
+    CHECK(r == 0 || last >= s.LastSeen(r - 1));
     if (t < s.pinned) continue;
     CHECK(s.first_live[r] >= s.pinned && s.first_live[r] <= t);
     // Rows are written before they are read: no later row may overwrite a position that row r still sees.

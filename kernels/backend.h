@@ -53,6 +53,9 @@ struct RopeAngles {
 
 /// Consecutive rows of a step that belong to one sequence.
 struct AttentionSegment {
+  /// The newest position that row r sees.
+  int64_t LastSeen(int64_t r) const { return last_seen != nullptr ? last_seen[r] : position + r; }
+
   int64_t first_row = 0;  // in the step
   int64_t rows = 0;
   int64_t position = 0;                 // of the first row's token; row r is at position + r
@@ -74,6 +77,10 @@ struct AttentionSegment {
   // rows. null: none.
   const void* prefix = nullptr;
   int64_t prefix_end = 0;
+  // [rows], host: newest position that row r sees, one of this segment's: its own, or a later one where rows see each
+  // other in both directions. Ascending; on the same side of S as the row. Windows do not apply to later positions.
+  // null: its own.
+  const int64_t* last_seen = nullptr;
 };
 
 struct AttentionArgs {

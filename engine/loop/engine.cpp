@@ -62,6 +62,13 @@ Status WarmUp(Network& network, const EngineOptions& options) {
   return network.memory().status();
 }
 
+/// With chunks and steps that take a whole image.
+EngineOptions WithWholeImages(const NetworkShape& shape, EngineOptions options) {
+  options.prefill_chunk = std::max(options.prefill_chunk, shape.whole_image_tokens);
+  options.step_tokens = std::max(options.step_tokens, shape.whole_image_tokens);
+  return options;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Engine>> Engine::Start(Network& network, const Tokenizer& tokenizer,
@@ -69,7 +76,7 @@ Result<std::unique_ptr<Engine>> Engine::Start(Network& network, const Tokenizer&
                                               const Clock& clock) {
   SlabMemory& memory = network.memory();
   memory.MakeCurrent();
-  EngineOptions made = options;
+  EngineOptions made = WithWholeImages(network.shape(), options);
   FitWindow(memory, network.shape(), &made);
   const KvShape shape = CacheShape(network.shape(), made);
   RETURN_IF_ERROR(PlanSlots(memory, network.shape(), &made));
@@ -89,11 +96,11 @@ Result<std::unique_ptr<Engine>> Engine::Start(Model& model, const Tokenizer& tok
   Network& network = model;
   network.memory().MakeCurrent();
   // Upper bound of the rows in a step. Their workspace leaves room for fewer slots, never for more rows.
-  EngineOptions most = options;
+  EngineOptions most = WithWholeImages(network.shape(), options);
   FitWindow(network.memory(), network.shape(), &most);
   RETURN_IF_ERROR(PlanSlots(network.memory(), network.shape(), &most));
   const int64_t input = network.shape().encodes ? options.pinned_max : 0;  // computed in one chunk
-  RETURN_IF_ERROR(model.Reserve(std::max(most.slots + options.step_tokens, input)));
+  RETURN_IF_ERROR(model.Reserve(std::max(most.slots + most.step_tokens, input)));
   EngineOptions fitted = options;
   FitWindow(network.memory(), network.shape(), &fitted);  // into the memory that the workspace leaves
   if (network.runs_ahead()) RETURN_IF_ERROR(WarmUp(network, fitted));

@@ -17,6 +17,7 @@ SlotTable::SlotTable(KvPool pool, const NetworkShape& network, const EngineOptio
     : pool_(std::move(pool)),
       has_branches_(network.branches && network.state.empty() && pool_.slots() > 1),
       encodes_(network.encodes),
+      whole_images_(network.whole_image_tokens > 0),
       layers_(network.layers),
       rebuild_windows_(options.rebuild_windows),
       prefill_chunk_(options.prefill_chunk),
@@ -35,7 +36,9 @@ const Slot* SlotTable::Find(TimelineId timeline) const {
 Slot& SlotTable::FindOrAdd(TimelineId timeline) {
   Slot& slot = timelines_[timeline];
   slot.id = timeline;
-  if (slot.sequence == nullptr) slot.sequence = std::make_unique<Sequence>(layers_, rebuild_windows_, encodes_);
+  if (slot.sequence == nullptr) {
+    slot.sequence = std::make_unique<Sequence>(layers_, rebuild_windows_, encodes_, whole_images_);
+  }
   return slot;
 }
 

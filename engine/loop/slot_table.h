@@ -115,7 +115,7 @@ class SlotTable {
 
   KvPool pool_;
   const bool has_branches_;
-  const bool encodes_;
+  const bool encodes_, whole_images_;
   const int64_t layers_, rebuild_windows_, prefill_chunk_;
   TieredStore* const tiers_;
   std::unordered_map<TimelineId, Slot> timelines_;

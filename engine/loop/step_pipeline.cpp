@@ -87,6 +87,7 @@ std::vector<int64_t> StepPipeline::Plan(const LaunchedStep* under_way, const std
     if (turn->finished() || !slots_.HasMemory(*turn) || waits(turn) || !ready[turns.size() - 1]) continue;
     const bool awaits = under_way != nullptr && under_way->RowOf(turn.get());
     planned.remaining = !awaits ? turn->remaining() : turn->run_ahead() == RunningTurn::RunAhead::kNo ? 0 : 1;
+    if (planned.remaining > 1) planned.least = turn->sequence()->LeastChunk(turn->timeline().tokens);
     decoding += planned.remaining == 1 ? 1 : 0;
   }
   const double long_ns = options_.max_step_ms * 1e6;

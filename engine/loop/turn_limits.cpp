@@ -17,6 +17,7 @@ namespace ringside {
 
 Status TurnLimits::Accept(TurnRequest* request) const {
   RETURN_IF_ERROR(Check(*request));
+  KeepImagesWhole(request);
   PrependVirtualTokens(request);
   return CheckBeams(*request);
 }
@@ -25,6 +26,15 @@ int64_t TurnLimits::SessionLimit(const TurnRequest& request) const {
   int64_t limit = request.session_len > 0 ? std::min(request.session_len, options_.session_len) : options_.session_len;
   const int64_t positions = shape_.position_limit;
   return positions > 0 ? std::min(limit, positions - network_.virtual_tokens(request.adapter)) : limit;
+}
+
+// Rows on both sides of the border between the pinned tokens and the ring do not see later ones of the other side.
+void TurnLimits::KeepImagesWhole(TurnRequest* request) const {
+  int64_t& pinned = request->window.pinned;
+  const std::span<const TokenId> tokens = request->tokens;
+  if (shape_.whole_image_tokens == 0 || pinned >= std::ssize(tokens)) return;
+  if (!IsImageToken(tokens[static_cast<size_t>(pinned)])) return;
+  while (pinned > 0 && IsImageToken(tokens[static_cast<size_t>(pinned - 1)])) --pinned;
 }
 
 void TurnLimits::PrependVirtualTokens(TurnRequest* request) const {

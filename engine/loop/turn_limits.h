@@ -30,6 +30,8 @@ class TurnLimits {
   Status CheckEmbedded(const TurnRequest& request) const;
   /// Checks that beam search is possible; sets an answer limit if the turn has none.
   Status CheckBeams(TurnRequest& request) const;
+  /// Lowers the number of pinned tokens to the beginning of an image that it would divide.
+  void KeepImagesWhole(TurnRequest* request) const;
   void PrependVirtualTokens(TurnRequest* request) const;
 
   const Network& network_;

@@ -91,6 +91,7 @@ std::vector<MicroBatch> SplitIntoMicroBatches(const StepPlan& plan, std::span<co
       segment.rows = last - first;
       segment.position += skipped;
       segment.first_live += skipped;
+      if (segment.last_seen != nullptr) segment.last_seen += skipped;
       batch.segments.push_back(segment);
     }
   }

@@ -52,6 +52,7 @@ NetworkShape Model::shape() const {
     shape.max_virtual_tokens = std::max(shape.max_virtual_tokens, tokens);
   }
   shape.branches = state_->slabs == nullptr && spec.encoder_layers == 0;
+  shape.whole_image_tokens = state_->whole_image_tokens;
   shape.adapters = static_cast<int>(state_->adapter_fingerprints.size());
   return shape;
 }

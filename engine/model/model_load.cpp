@@ -70,6 +70,8 @@ Status Model::State::LoadVision(const VisionFiles* vision, Digest* digest) {
   RETURN_IF_ERROR(tower->Reserve());
   images = std::make_unique<ImageEncoder>(std::move(tower), std::max<int64_t>(spec.layer_weights(), 1));
   image_format = vision->format;
+  spec.images_see_all = vision->plan.spec.see_all;
+  if (spec.images_see_all) whole_image_tokens = vision->plan.spec.most_tokens();
   weight_bytes += images->weight_bytes();
   return Status::Ok();
 }

@@ -45,6 +45,7 @@ struct Model::State {
   StepPlanner planner;
   StepPlan plan;
   std::optional<ImageFormat> image_format;         // with `images`
+  int64_t whole_image_tokens = 0;                  // NetworkShape::whole_image_tokens
   std::unique_ptr<ImageEncoder> images;            // null if it reads none
   std::vector<std::unique_ptr<Decoder>> decoders;  // this process's ranks; each used on its rank's thread
   int64_t weight_bytes = 0;

@@ -44,9 +44,11 @@ struct NetworkShape {
   int64_t position_limit = 0;   // learned positions: exclusive upper bound of positions; 0 = none
   // Number of attended tokens at which attention costs a row the same as all its other work; 0 = attention is free.
   double attention_context = 0;
-  StateShape state;                // recurrent layers; its slots are ignored (EngineOptions::state_slots)
-  bool branches = false;           // supports branches of caches (KvCache::BranchOff); ignored with recurrent layers
-  bool encodes = false;            // encoder-decoder: the pinned tokens are the encoder's input, computed as a whole
+  StateShape state;       // recurrent layers; its slots are ignored (EngineOptions::state_slots)
+  bool branches = false;  // supports branches of caches (KvCache::BranchOff); ignored with recurrent layers
+  bool encodes = false;   // encoder-decoder: the pinned tokens are the encoder's input, computed as a whole
+  // Maximum tokens of an image if they see each other in both directions and must be computed in one step; else 0.
+  int64_t whole_image_tokens = 0;
   int64_t hidden = 0;              // size of a hidden state; 0 = not supported
   int adapters = 0;                // number of adapters
   int64_t max_virtual_tokens = 0;  // maximum over the adapters

@@ -12,6 +12,7 @@ void StepPlan::PointSegments(std::span<const size_t> state_ends) {
   size_t begin = 0;
   for (size_t i = 0; i < segments.size(); ++i) {
     segments[i].first_live = first_live.data() + segments[i].first_row;
+    segments[i].last_seen = last_seen.empty() ? nullptr : last_seen.data() + segments[i].first_row;
     segments[i].state_writes = std::span(state_writes).subspan(begin, state_ends[i] - begin);
     begin = state_ends[i];
   }
@@ -30,6 +31,7 @@ void StepPlanner::Plan(std::span<const StepPart> parts, StepPlan* plan) {
   plan->ids.clear();
   plan->positions.clear();
   plan->first_live.clear();
+  plan->last_seen.clear();
   plan->pinned_positions.clear();
   plan->wanted_rows.clear();
   plan->hidden_rows.clear();
@@ -88,12 +90,14 @@ void StepPlanner::Plan(std::span<const StepPart> parts, StepPlan* plan) {
     state_ends_.push_back(plan->state_writes.size());
     caches_.push_back(part.cache);
     NoteVirtualRows(part, first_row, plan);
+    if (spec_.images_see_all) NoteLastSeen(part, position, plan);
     if (part.adapter != 0) {
       plan->adapters.resize(static_cast<size_t>(first_row));
       plan->adapters.resize(static_cast<size_t>(first_row + rows), part.adapter);
     }
   }
   if (!plan->adapters.empty()) plan->adapters.resize(plan->ids.size());
+  if (plan->image_rows.empty()) plan->last_seen.clear();
   plan->shape = parts.front().cache->shape();
   plan->PointSegments(state_ends_);
   shared_prefixes_.Find(caches_, plan->segments);
@@ -107,6 +111,18 @@ void StepPlanner::NoteVirtualRows(const StepPart& part, int64_t first_row, StepP
   if (end == part.tokens.begin()) return;
   CHECK_GT(part.adapter, 0);
   plan->virtual_rows.push_back({first_row, end - part.tokens.begin(), part.tokens.front() - spec_.vocab, part.adapter});
+}
+
+// Consecutive image tokens are those of one image, because markers surround each (ImageFormat).
+void StepPlanner::NoteLastSeen(const StepPart& part, int64_t position, StepPlan* plan) const {
+  const auto rows = std::ssize(part.tokens);
+  for (int64_t r = 0; r < rows; ++r) {
+    const auto rest = part.tokens.subspan(static_cast<size_t>(r));
+    const auto after = std::ranges::find_if_not(rest, IsImageToken);
+    const int64_t count = std::max<int64_t>(after - rest.begin(), 1);
+    plan->last_seen.insert(plan->last_seen.end(), static_cast<size_t>(count), position + r + count - 1);
+    r += count - 1;
+  }
 }
 
 void StepPlanner::ComputeAngles(StepPlan* plan) {

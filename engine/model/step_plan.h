@@ -18,6 +18,7 @@ struct StepPlan {
   KvShape shape;  // of all caches
   std::vector<TokenId> ids;
   std::vector<int64_t> positions, first_live, wanted_rows;
+  std::vector<int64_t> last_seen;         // [T] AttentionSegment::last_seen; empty if every row sees up to its own
   std::vector<int64_t> hidden_rows;       // rows with hidden states
   std::vector<int64_t> pinned_positions;  // [T] position of a row's query against pinned keys; its own position if
                                           // there are none
@@ -43,8 +44,8 @@ struct StepPlan {
     void* slab = nullptr;
   };
   std::vector<EncoderInput> inputs;
-  std::vector<AttentionSegment> segments;  // first_live and state_writes point into this plan's; slab: the engine's
-                                           // address
+  std::vector<AttentionSegment> segments;  // first_live, last_seen and state_writes point into this plan's;
+                                           // slab: the engine's address
   std::vector<StateWrite> state_writes;    // segment after segment
   /// One rotation: [T, rotary / 2] each; empty if views of the table are used.
   struct AngleRows {
@@ -56,8 +57,8 @@ struct StepPlan {
   int64_t rows() const { return static_cast<int64_t>(ids.size()); }
   /// Number of tokens of the last step that this step needs: its first ones (kernels/deferred_token.h).
   size_t awaited_tokens() const;
-  /// Points the segments at their parts of first_live and state_writes, which must not change later. `state_ends`: of
-  /// each segment, in state_writes.
+  /// Points the segments at their parts of first_live, last_seen and state_writes, which must not change later.
+  /// `state_ends`: of each segment, in state_writes.
   void PointSegments(std::span<const size_t> state_ends);
 };
 
@@ -76,6 +77,7 @@ class StepPlanner {
  private:
   void ComputeAngles(size_t rotation, StepPlan* plan);
   void NoteVirtualRows(const StepPart& part, int64_t first_row, StepPlan* plan) const;
+  void NoteLastSeen(const StepPart& part, int64_t position, StepPlan* plan) const;
 
   const ModelSpec& spec_;
   std::vector<AngleTable> tables_;      // by rotation

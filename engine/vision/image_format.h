@@ -20,6 +20,8 @@ class ImageFormat {
 
   /// The token that a chat template emits for an image, once for each.
   TokenId placeholder() const { return placeholder_; }
+  /// Text on both sides of these tokens, which is tokenized with the text next to it.
+  const std::string& text_around() const { return spec_.markers.around; }
   /// All tokens that replace the placeholder: one id of ImageToken for each of the tower's rows, in order, with markers
   /// before, between and after them. ERRORS: kInvalidArgument for a picture without pixels, with more than
   /// limits::kMaxImagePixels, or whose sides are in too unequal a ratio.

@@ -18,8 +18,9 @@ namespace ringside {
 
 enum class VisionRole {
   kPatch,      // [D, 3, patch, patch]
+  kPatchBias,  // [D]
   kClass,      // [D]
-  kPositions,  // [grid^2 + 1, D]: the class token's is the first
+  kPositions,  // [grid^2, D]; with a class token, its own before
   kInputNorm,  // [D], before the layers
   kInputNormBias,
   kNorm,  // [D], before attention
@@ -39,9 +40,12 @@ enum class VisionRole {
   kDown,  // [D, F]
   kUpBias,
   kDownBias,
+  kOutputNorm,  // [D], after the layers
+  kOutputNormBias,
   kProjectorNorm,  // [D]
   kMerger,         // [D, D merge^2]: column (channel, row, column)
   kFirst,          // [text hidden, D]
+  kProjection,     // [D, text hidden]: kFirst, transposed
   kFirstBias,
   kSecond,  // [text hidden, text hidden]
   kSecondBias,

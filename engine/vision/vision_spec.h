@@ -23,6 +23,7 @@ enum class Resampling { kBilinear, kBicubic };
 enum class PictureFit {
   kLongestEdge,  // down to `edge` at most; both sides rounded up to multiples of a token's pixels (Pixtral)
   kCrop,         // the shorter side to `edge`, then the square in the middle (CLIP)
+  kSquare,       // both sides to `edge` (Gemma 3)
 };
 
 struct VisionPreprocessing {
@@ -36,6 +37,7 @@ struct VisionPreprocessing {
 /// Spellings of special tokens; "" = none.
 struct ImageMarkers {
   std::string placeholder;  // "": its id is VisionSpec::placeholder
+  std::string around;       // text before `begin` and after `end`, tokenized with the text there
   std::string begin;        // before the first row
   std::string row_end;      // after each row of tokens, except the last
   std::string end;          // after the last row
@@ -50,9 +52,8 @@ struct VisionSpec {
 
   NormKind norm = NormKind::kRms;
   float norm_eps = 1e-5f;
-  bool norm_before_layers = true;  // of the embeddings
-  bool gated = true;               // activation(gate) * up
-  bool quick_gelu = false;         // x / (1 + e^(-1.702 x)), instead of `activation`
+  bool gated = true;        // activation(gate) * up
+  bool quick_gelu = false;  // x / (1 + e^(-1.702 x)), instead of `activation`
   Activation activation = Activation::kGeluErf;
   bool biases = false;  // of attention and MLP
 
@@ -63,20 +64,27 @@ struct VisionSpec {
   bool class_token = false;  // a learned row before the patches, which is dropped at the end
 
   // Projector: an optional norm, an optional map of merge x merge patches to one, linear, activation, linear.
-  int64_t merge = 1;  // patches of a token's side
+  int64_t merge = 1;      // patches of a token's side
+  bool averages = false;  // the mean of a token's patches, then the norm, instead of norm and map (Gemma 3)
   bool projector_norm = false, projector_biases = false;
+  bool projector_mlp = true;        // activation and second linear
+  float projector_norm_offset = 0;  // added to the norm's stored weights
   float projector_eps = 1e-5f;
   Activation projector_activation = Activation::kGeluErf;
 
   VisionPreprocessing preprocessing;
+  bool see_all = false;      // the text network's tokens of a picture see each other in both directions
   int64_t placeholder = -1;  // id of the token that a chat template emits
   ImageMarkers markers;
 
+  /// Size of a head in the tower's workspace, where zeros follow its dimensions: one with fast kernels.
+  int64_t padded_head() const { return head_dim > 64 && head_dim < 80 ? 80 : head_dim; }
   /// Pixels of a token's side.
   int64_t token_pixels() const { return patch * merge; }
   int64_t patch_values() const { return 3 * patch * patch; }
-  /// Patches of the largest picture.
+  /// Patches and tokens of the largest picture.
   int64_t grid_patches() const { return grid * grid; }
+  int64_t most_tokens() const { return grid_patches() / (merge * merge); }
 };
 
 /// Size in pixels after resizing and cropping.

@@ -1,7 +1,6 @@
 #include "engine/vision/vision_tower.h"
 
 #include <cmath>
-#include <numeric>
 
 #include "base/check.h"
 #include "kernels/formats/half.h"
@@ -34,13 +33,14 @@ VisionTower::VisionTower(Backend& backend, const VisionSpec& spec, VisionWeights
   patch_values_ = {.dtype = dtype, .columns = PatchColumns(spec)};
   stream_ = {.columns = spec.hidden};
   normed_ = {.dtype = dtype, .columns = spec.hidden};
-  qkv_ = {.dtype = dtype, .columns = 3 * spec.heads * spec.head_dim};
-  attended_ = {.dtype = dtype, .columns = spec.heads * spec.head_dim};
+  qkv_ = {.dtype = dtype, .columns = 3 * spec.heads * spec.padded_head()};
+  attended_ = {.dtype = dtype, .columns = spec.heads * spec.padded_head()};
   mlp_in_ = {.dtype = dtype, .columns = (spec.gated ? 2 : 1) * spec.ffn};
   mlp_mid_ = {.dtype = dtype, .columns = spec.gated ? spec.ffn : 0};
-  merged_ = {.dtype = dtype, .columns = spec.projector_norm ? spec.hidden : 0};
-  projected_ = {.dtype = dtype, .columns = spec.text_hidden};
-  out_ = {.columns = spec.text_hidden};
+  projector_.merged = {.dtype = dtype, .columns = spec.projector_norm ? spec.hidden : 0};
+  projector_.means = {.columns = spec.averages ? spec.hidden : 0};
+  projector_.inner = {.dtype = dtype, .columns = spec.projector_mlp ? spec.text_hidden : 0};
+  projector_.out = {.columns = spec.text_hidden};
 }
 
 Status VisionTower::Reserve() {
@@ -55,7 +55,8 @@ Status VisionTower::Reserve() {
   for (Scratch* scratch : {&patch_values_, &stream_, &normed_, &qkv_, &attended_, &mlp_in_, &mlp_mid_}) {
     RETURN_IF_ERROR(reserve(*scratch, most));
   }
-  for (Scratch* scratch : {&merged_, &projected_, &out_}) RETURN_IF_ERROR(reserve(*scratch, tokens));
+  for (Scratch* scratch : {&projector_.merged, &projector_.means, &projector_.inner, &projector_.out})
+    RETURN_IF_ERROR(reserve(*scratch, tokens));
   ASSIGN_OR_RETURN(cache_, backend_.Allocate(static_cast<size_t>(CacheOf(most).slab_bytes())));
   return Status::Ok();
 }
@@ -63,7 +64,7 @@ Status VisionTower::Reserve() {
 KvShape VisionTower::CacheOf(int64_t rows) const {
   return {.layers = 1,
           .kv_heads = spec_.heads,
-          .head_dim = spec_.head_dim,
+          .head_dim = spec_.padded_head(),
           .dtype = backend_.activation_dtype(),
           .pinned_tiles = KvShape::PinnedTiles(rows),
           .ring_tiles = 1};
@@ -110,7 +111,10 @@ void VisionTower::Start(const Picture& picture) {
   const Tensor stream = stream_.Rows(rows());
   backend_.CopyToDevice(patch_values_.memory.data(), values.data(), values.size());
   const Weight* patch[] = {&weights_.patch};
-  backend_.Linear({.x = patch_values_.Rows(patches_), .weights = patch, .y = stream.Rows(first, patches_)});
+  backend_.Linear({.x = patch_values_.Rows(patches_),
+                   .weights = patch,
+                   .bias = weights_.patch_bias.data(),
+                   .y = stream.Rows(first, patches_)});
   if (spec_.class_token) {
     std::vector<float> row(static_cast<size_t>(spec_.hidden));
     backend_.CopyToHost(row.data(), weights_.class_row.data(), row.size() * sizeof(float));
@@ -119,9 +123,9 @@ void VisionTower::Start(const Picture& picture) {
     backend_.Synchronize();
   }
   if (spec_.positions == VisionPositions::kLearned) {
-    std::vector<int64_t> all(static_cast<size_t>(rows()));
-    std::iota(all.begin(), all.end(), 0);
-    backend_.AddPositions(weights_.positions, all, stream);
+    std::vector<int64_t> places(static_cast<size_t>(first), 0);  // the class token's
+    for (const PatchPosition& at : patches.positions) places.push_back(first + at.row * spec_.grid + at.column);
+    backend_.AddPositions(weights_.positions, places, stream);
   }
   if (weights_.input_norm.data() != nullptr) Norm(stream, weights_.input_norm, weights_.input_norm_bias, stream);
   ComputeAngles(patches.positions);
@@ -190,24 +194,45 @@ bool VisionTower::Advance() {
   return ++layer_ == spec_.layers;
 }
 
+// Done on the host, once per picture.
+Tensor VisionTower::Means(Tensor x, int64_t tokens) {
+  const auto columns = static_cast<size_t>(spec_.hidden), patches = static_cast<size_t>(x.rows / tokens);
+  std::vector<float> values(static_cast<size_t>(x.rows) * columns), means(static_cast<size_t>(tokens) * columns);
+  backend_.CopyToHost(values.data(), x.data, values.size() * sizeof(float));
+  backend_.Synchronize();
+  for (size_t i = 0; i < values.size(); ++i) means[i / columns / patches * columns + i % columns] += values[i];
+  for (float& mean : means) mean /= static_cast<float>(patches);
+  const Tensor out = projector_.means.Rows(tokens);
+  backend_.CopyToDevice(out.data, means.data(), means.size() * sizeof(float));
+  backend_.Synchronize();
+  return out;
+}
+
 ImageRows VisionTower::Finish() {
   CHECK(busy() && layer_ == spec_.layers);
   const int64_t tokens = patches_ / (spec_.merge * spec_.merge), first = rows() - patches_;
   Tensor x = stream_.Rows(rows()).Rows(first, patches_);
-  if (spec_.projector_norm) {
+  if (weights_.output_norm.data() != nullptr) Norm(x, weights_.output_norm, weights_.output_norm_bias, x);
+  if (spec_.averages) {
+    const Tensor means = Means(x, tokens);
+    x = projector_.merged.Rows(tokens);
+    backend_.RmsNorm(means, weights_.projector_norm.data(), spec_.projector_eps, x);
+  } else if (spec_.projector_norm) {
     const Tensor normed = normed_.Rows(patches_);
     backend_.RmsNorm(x, weights_.projector_norm.data(), spec_.projector_eps, normed);
     // The patches of a token are adjacent rows, so that they are one row of this view.
     const int64_t joined = spec_.hidden * spec_.merge * spec_.merge;
     const Weight* merger[] = {&weights_.merger};
-    x = merged_.Rows(tokens);
+    x = projector_.merged.Rows(tokens);
     backend_.Linear({.x = {normed.dtype, normed.data, tokens, joined, joined}, .weights = merger, .y = x});
   }
-  const Tensor projected = projected_.Rows(tokens), out = out_.Rows(tokens);
+  const Tensor out = projector_.out.Rows(tokens), projected = spec_.projector_mlp ? projector_.inner.Rows(tokens) : out;
   const Weight *one[] = {&weights_.first}, *two[] = {&weights_.second};
   backend_.Linear({.x = x, .weights = one, .bias = weights_.first_bias.data(), .y = projected});
-  backend_.Activate(projected, spec_.projector_activation);
-  backend_.Linear({.x = projected, .weights = two, .bias = weights_.second_bias.data(), .y = out});
+  if (spec_.projector_mlp) {
+    backend_.Activate(projected, spec_.projector_activation);
+    backend_.Linear({.x = projected, .weights = two, .bias = weights_.second_bias.data(), .y = out});
+  }
   ImageRows rows{.columns = spec_.text_hidden, .values = {}};
   rows.values.resize(static_cast<size_t>(tokens * rows.columns));
   backend_.CopyToHost(rows.values.data(), out.data, rows.values.size() * sizeof(float));

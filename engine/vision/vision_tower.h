@@ -49,12 +49,17 @@ class VisionTower {
   void Norm(Tensor x, const VisionVector& weight, const VisionVector& bias, Tensor y) const;
   void Attend(const VisionLayer& layer);
   void Mlp(const VisionLayer& layer);
+  /// The mean of each token's patches, from x [patches, hidden].
+  Tensor Means(Tensor x, int64_t tokens);
 
   Backend& backend_;
   const VisionSpec spec_;
   const VisionWeights weights_;
   const VisionVector none_;
-  Scratch patch_values_, stream_, normed_, qkv_, attended_, mlp_in_, mlp_mid_, merged_, projected_, out_;
+  Scratch patch_values_, stream_, normed_, qkv_, attended_, mlp_in_, mlp_mid_;
+  struct {
+    Scratch merged, means, inner, out;
+  } projector_;
   Buffer cache_;  // keys and values of the current layer
 
   int64_t patches_ = 0, layer_ = 0;

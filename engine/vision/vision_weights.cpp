@@ -31,7 +31,11 @@ class VisionLoader {
     if (const auto matrix = MatrixOf(planned.role, layer); matrix != nullptr)
       return LoadMatrix(planned.role, tensor, matrix);
     if (VisionVector* joined = JoinedOf(planned.role, layer); joined != nullptr) return LoadJoined(tensor, joined);
-    return Upload(Values(tensor), VectorOf(planned.role, layer));
+    std::vector<float> values = Values(tensor);
+    if (planned.role == VisionRole::kProjectorNorm) {
+      for (float& value : values) value += spec_.projector_norm_offset;
+    }
+    return Upload(values, VectorOf(planned.role, layer));
   }
 
   VisionWeights Finish() {
@@ -63,6 +67,7 @@ class VisionLoader {
                          {VisionRole::kDown, &layer.mlp_out},
                          {VisionRole::kMerger, &weights_.merger},
                          {VisionRole::kFirst, &weights_.first},
+                         {VisionRole::kProjection, &weights_.first},
                          {VisionRole::kSecond, &weights_.second}},
                         role);
   }
@@ -76,7 +81,8 @@ class VisionLoader {
   }
 
   VisionVector* VectorOf(VisionRole role, VisionLayer& layer) {
-    VisionVector* found = Find<VisionVector>({{VisionRole::kClass, &weights_.class_row},
+    VisionVector* found = Find<VisionVector>({{VisionRole::kPatchBias, &weights_.patch_bias},
+                                              {VisionRole::kClass, &weights_.class_row},
                                               {VisionRole::kInputNorm, &weights_.input_norm},
                                               {VisionRole::kInputNormBias, &weights_.input_norm_bias},
                                               {VisionRole::kNorm, &layer.norm},
@@ -86,6 +92,8 @@ class VisionLoader {
                                               {VisionRole::kMlpNormBias, &layer.mlp_norm_bias},
                                               {VisionRole::kUpBias, &layer.mlp_in_bias},
                                               {VisionRole::kDownBias, &layer.mlp_out_bias},
+                                              {VisionRole::kOutputNorm, &weights_.output_norm},
+                                              {VisionRole::kOutputNormBias, &weights_.output_norm_bias},
                                               {VisionRole::kProjectorNorm, &weights_.projector_norm},
                                               {VisionRole::kFirstBias, &weights_.first_bias},
                                               {VisionRole::kSecondBias, &weights_.second_bias}},
@@ -116,7 +124,7 @@ class VisionLoader {
     const std::vector<float> values = Values(tensor);
     all.insert(all.end(), values.begin(), values.end());
     if (all.size() < 3 * values.size()) return Status::Ok();
-    return Upload(std::exchange(all, {}), to);
+    return Upload(Padded(std::exchange(all, {}), spec_.head_dim, spec_.padded_head()), to);
   }
 
   Status LoadMatrix(VisionRole role, const FileTensor& tensor, Weight* weight) {
@@ -130,8 +138,18 @@ class VisionLoader {
     if (role == VisionRole::kPatch) {
       made = Padded(Values(tensor), host.cols, PatchColumns(spec_));
       host.cols = PatchColumns(spec_);
+    } else if (role == VisionRole::kProjection) {
+      made = Transposed(Values(tensor), host.cols);
+      std::swap(host.rows, host.cols);
     } else if (role == VisionRole::kMerger) {
       made = ByPatch(Values(tensor), host.cols);
+    } else if (const auto [size, padded] = HeadSizes(role); size != padded) {
+      // The outputs of the projections to queries, keys and values, and the inputs of the one after attention.
+      const bool inputs = role == VisionRole::kOut;
+      const int64_t columns = inputs ? 1 : host.cols;
+      made = Padded(Values(tensor), size * columns, padded * columns);
+      int64_t& heads = inputs ? host.cols : host.rows;
+      heads = heads / size * padded;
     } else {
       aligned.assign(host.bytes.begin(), host.bytes.end());  // safetensors data may be unaligned
       host.bytes = aligned;
@@ -146,10 +164,24 @@ class VisionLoader {
     return Status::Ok();
   }
 
+  /// The size of a head in the file and in the workspace, for matrices with heads.
+  std::pair<int64_t, int64_t> HeadSizes(VisionRole role) const {
+    constexpr VisionRole kWithHeads[] = {VisionRole::kQuery, VisionRole::kKey, VisionRole::kValue, VisionRole::kOut};
+    if (std::ranges::find(kWithHeads, role) == std::end(kWithHeads)) return {1, 1};
+    return {spec_.head_dim, spec_.padded_head()};
+  }
+
   static std::vector<float> Padded(const std::vector<float>& values, int64_t cols, int64_t padded) {
     const auto rows = std::ssize(values) / cols;
     std::vector<float> out(static_cast<size_t>(rows * padded));
     for (int64_t row = 0; row < rows; ++row) std::copy_n(values.data() + row * cols, cols, out.data() + row * padded);
+    return out;
+  }
+
+  static std::vector<float> Transposed(const std::vector<float>& values, int64_t cols) {
+    const auto columns = static_cast<size_t>(cols), rows = values.size() / columns;
+    std::vector<float> out(values.size());
+    for (size_t i = 0; i < values.size(); ++i) out[i % columns * rows + i / columns] = values[i];
     return out;
   }
 

@@ -33,10 +33,12 @@ struct VisionLayer {
 
 struct VisionWeights {
   Weight patch;  // [D, patch_columns]
+  VisionVector patch_bias;
   VisionVector class_row;
   Weight positions;
   VisionVector input_norm, input_norm_bias;
   std::vector<VisionLayer> layers;
+  VisionVector output_norm, output_norm_bias;
   VisionVector projector_norm;
   Weight merger;  // columns (row, column, channel)
   Weight first, second;

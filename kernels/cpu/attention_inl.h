@@ -83,6 +83,11 @@ LANES_INLINE int64_t FirstLiveOf(const AttentionTile& tile, int64_t r) {
   return tile.gathered != nullptr ? tile.gathered[r].first_live : tile.first_live[r];
 }
 
+/// The newest position that row r sees; gathered rows are asked for older ones only.
+LANES_INLINE int64_t LastSeenOf(const AttentionTile& tile, int64_t r) {
+  return tile.gathered == nullptr && tile.last_seen != nullptr ? tile.last_seen[r] : PositionOf(tile, r);
+}
+
 /// The tile's queries, rotated and scaled, as [d][queries].
 void PackQueries(const AttentionCall& call, const AttentionTile& tile, const float* cosine, const float* sine,
                  float* out) {
@@ -117,7 +122,7 @@ bool FindVisible(const AttentionCall& call, const AttentionTile& tile, bool pinn
       const int64_t oldest = (call.scores.chunked ? query - query % window : query - window + 1) - base;
       if (first < oldest) first = oldest;
     }
-    int64_t last = (pinned && (tile.pinned <= t || call.all_pinned) ? tile.pinned : t + 1) - base;
+    int64_t last = (pinned && (tile.pinned <= t || call.all_pinned) ? tile.pinned : LastSeenOf(tile, r) + 1) - base;
     if (first < 0) first = 0;
     if (last > kKeyBlock) last = kKeyBlock;
     any = any || first < last;

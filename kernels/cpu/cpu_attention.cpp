@@ -46,14 +46,15 @@ AttentionCall MakeCall(const AttentionArgs& args) {
 /// Fills in the key blocks that the tile's rows see within their window, if there is one.
 void FindBlocks(VisibleKeys seen, const ScoreTraits& scores, AttentionTile* tile) {
   const int64_t window = scores.window;
-  const int64_t last = tile->position + tile->rows - 1;
+  const int64_t end = tile->position + tile->rows - 1,
+                last = tile->last_seen != nullptr ? tile->last_seen[tile->rows - 1] : end;
   const int64_t pinned = seen == VisibleKeys::kBefore   ? std::min(tile->pinned, last + 1)
                          : seen == VisibleKeys::kPinned ? tile->pinned
                                                         : 0;
   tile->pinned_blocks = (pinned + kKeyBlock - 1) / kKeyBlock;
   tile->first_ring_block = tile->ring_blocks = 0;
   if (last < tile->pinned || seen == VisibleKeys::kPinned) return;
-  int64_t first = last;
+  int64_t first = end;
   for (int64_t r = 0; r < tile->rows; ++r) {
     const int64_t t = tile->position + r;
     if (t < tile->pinned) continue;
@@ -106,6 +107,7 @@ void CpuBackend::MakeTiles(const AttentionArgs& args) {
       for (int64_t g = 0; g < kv_heads; ++g) {
         for (int64_t h = 0; h < group; h += heads) {
           AttentionTile tile{.first_live = s.first_live + r,
+                             .last_seen = s.last_seen != nullptr ? s.last_seen + r : nullptr,
                              .slab = static_cast<const uint8_t*>(s.slab),
                              .history = static_cast<const uint8_t*>(s.history != nullptr ? s.history : s.slab),
                              .first_own = s.history != nullptr ? (s.branch - s.pinned) / KvShape::kTile

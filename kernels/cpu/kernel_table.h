@@ -81,6 +81,7 @@ struct AttentionTile {
   const GatheredRow* gathered;  // [rows] if the rows belong to several segments; then row, position and first_live are
                                 // unused. Otherwise null
   const int64_t* first_live;    // of the tile's first row
+  const int64_t* last_seen;     // of the tile's first row, or null; unused with `gathered`
   const uint8_t* slab;
   const uint8_t* history;  // slab with pinned tiles and ring tiles before `first_own`; without a branch, `slab`
   int64_t first_own;       // first ring tile stored in `slab`; without a branch past all tiles

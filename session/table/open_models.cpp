@@ -49,6 +49,7 @@ std::string NameImages(const Codec& codec) {
   constexpr int64_t kWidth = 320, kHeight = 240;
   std::string all = codec.chat.image_markup() + '\0' + std::to_string(codec.images->placeholder());
   const auto tokens = codec.images->Tokens(kWidth, kHeight, {});
+  all += codec.images->text_around();
   if (!tokens.ok()) return HashedId(".", all);
   for (const TokenId id : *tokens) all += '\0' + std::to_string(id);
   return HashedId(".", all);

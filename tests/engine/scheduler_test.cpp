@@ -27,6 +27,20 @@ TEST(Scheduler, DraftsGetRowsThatNoPromptNeeds) {
   EXPECT_EQ(PlanStep(std::vector{drafting, prompt}, {0}, limits)[0], 1);
 }
 
+// The first prompt of a step gets its indivisible chunk whatever the limit, others only if it fits; so none starves.
+TEST(Scheduler, IndivisibleChunksAreTakenAsAWhole) {
+  const StepTurn image{.remaining = 500, .deadline_ns = 1, .least = 256}, text{.remaining = 40, .deadline_ns = 2};
+  const StepLimits limits{.prompt_rows = 64, .chunk = 256, .tile = 48};
+  EXPECT_EQ(Plan({image, text}, limits), (Take{256, 0}));
+  EXPECT_EQ(Plan({text, image, image}, {.prompt_rows = 300, .chunk = 256}), (Take{0, 256, 0}));
+  StepTurn later = image;
+  later.deadline_ns = 3;
+  EXPECT_EQ(Plan({text, later}, limits), (Take{40, 0}));
+  EXPECT_EQ(Plan({text, later}, {.prompt_rows = 300, .chunk = 256}), (Take{40, 256}));
+  // Whole tiles leave no part of it out.
+  EXPECT_EQ(Plan({text, later}, {.prompt_rows = 300, .chunk = 256, .tile = 128}), (Take{0, 256}));
+}
+
 TEST(Scheduler, LonePromptTakesItsWholeChunk) {
   EXPECT_EQ(Plan({{500}}, {.prompt_rows = 256, .chunk = 128}), (Take{128}));
 }

@@ -8,7 +8,7 @@ for each picture: NAME.rgb (bytes [height, width, 3]), NAME.pixels (float32 [3, 
 the processor's sizes, and normalised), NAME.rows (float32 [rows, hidden]: the projector's output), NAME.ids (int32: a
 prompt with the picture, whose rows have the placeholder's id) and NAME.logits (float32 [LAST, vocabulary], after the last
 ids), from float64 runs. Also resize_*.rgb: a picture resized by Pillow; and
-mistral3_gguf: that model as llama.cpp's two GGUF files. (Pillow 13 resizes the height first if it shrinks by more than
+mistral3_gguf and gemma3_gguf: these models as llama.cpp's two GGUF files. (Pillow 13 resizes the height first if it shrinks by more than
 twice as many pixels as the width, earlier ones never do; none of these pictures does.)
 """
 import json
@@ -26,6 +26,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 SPECIAL = ["<unk>", "<s>", "</s>", "[IMG]", "[IMG_BREAK]", "[IMG_END]"]
 IMAGE, BREAK, END = 3, 4, 5
+GEMMA_SPECIAL = ["<pad>", "<bos>", "<eos>", "<image_soft_token>", "<start_of_image>", "<end_of_image>"]
 VOCAB = 264  # special tokens and bytes, rounded up
 TEXT = dict(vocab_size=VOCAB, bos_token_id=1, eos_token_id=2, pad_token_id=0, hidden_size=32, intermediate_size=48,
             num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=8, max_position_embeddings=512)
@@ -33,6 +34,8 @@ PIXTRAL = dict(model_type="pixtral", hidden_size=32, intermediate_size=48, num_h
                head_dim=16, image_size=48, patch_size=4, hidden_act="silu")
 CLIP = dict(model_type="clip_vision_model", hidden_size=32, intermediate_size=48, num_hidden_layers=3,
             num_attention_heads=2, image_size=24, patch_size=4, projection_dim=16)
+SIGLIP = dict(model_type="siglip_vision_model", hidden_size=72, intermediate_size=48, num_hidden_layers=2,
+              num_attention_heads=1, image_size=40, patch_size=4, vision_use_head=False)
 MEAN, DEVIATION = [0.48145466, 0.4578275, 0.40821073], [0.26862954, 0.26130258, 0.27577711]
 # name: (class, its configuration)
 MODELS = {
@@ -43,6 +46,11 @@ MODELS = {
                               image_token_index=IMAGE)),
     "llava": ("Llava", dict(text_config=dict(TEXT, model_type="llama"), vision_config=CLIP, vision_feature_layer=-2,
                             vision_feature_select_strategy="default", image_token_index=IMAGE)),
+    # a picture is longer than the window of five of six layers
+    "gemma3": ("Gemma3", dict(text_config=dict(TEXT, model_type="gemma3_text", num_hidden_layers=6, sliding_window=6,
+                                               query_pre_attn_scalar=8),
+                              vision_config=SIGLIP, mm_tokens_per_image=25, image_token_index=IMAGE,
+                              boi_token_index=4, eoi_token_index=5)),
 }
 LAST = 13  # logits that are stored
 # name: width, height; the second is resized
@@ -57,7 +65,7 @@ def picture(width, height, seed):
     return np.clip(np.stack(waves, -1) + random.normal(0, 20, (height, width, 3)), 0, 255).astype(np.uint8)
 
 
-def fill(model, seed):
+def fill(model, seed, gemma=False):
     """Random weights, exact in float16: matrices preserve the scale of their input, queries and keys are sharpened."""
     generator = torch.Generator().manual_seed(seed)
     for name, tensor in model.state_dict().items():
@@ -66,12 +74,14 @@ def fill(model, seed):
         noise = torch.randn(tensor.shape, generator=generator, dtype=torch.float64)
         if name.endswith("bias"):
             value = 0.3 * noise
+        elif tensor.ndim == 1 and gemma and "vision_tower" not in name:
+            value = 0.2 * noise  # norms scale by 1 + w
         elif tensor.ndim == 1 and "class_embedding" not in name:
             value = 1 + 0.2 * noise
         elif any(part in name for part in ("embed_tokens", "position_embedding", "class_embedding")):
-            value = 0.7 * noise
+            value = 0.7 * noise / (np.sqrt(tensor.shape[1]) if gemma and "embed_tokens" in name else 1)
         else:
-            inputs = int(np.prod(tensor.shape[1:]))
+            inputs = tensor.shape[0] if "mm_input_projection" in name else int(np.prod(tensor.shape[1:]))
             value = noise * (1.6 if "q_proj" in name or "k_proj" in name else 1.0) / np.sqrt(inputs)
         tensor.copy_(value.half())
     return model.double().eval()
@@ -84,6 +94,8 @@ def fitted(name, width, height):
         short, long = min(width, height), max(width, height)
         scaled = int(edge * long / short)
         return (edge, scaled) if width <= height else (scaled, edge), (edge, edge)
+    if name == "gemma3":
+        return (SIGLIP["image_size"],) * 2, (SIGLIP["image_size"],) * 2
     unit = PIXTRAL["patch_size"] * (2 if name == "mistral3" else 1)
     ratio = max(height / PIXTRAL["image_size"], width / PIXTRAL["image_size"])
     if ratio > 1:
@@ -94,9 +106,11 @@ def fitted(name, width, height):
 
 def pixels(name, rgb):
     scaled, (width, height) = fitted(name, rgb.shape[1], rgb.shape[0])
-    image = Image.fromarray(rgb).resize(scaled, Image.BICUBIC)
+    image = Image.fromarray(rgb).resize(scaled, Image.BILINEAR if name == "gemma3" else Image.BICUBIC)
     left, top = (scaled[0] - width) // 2, (scaled[1] - height) // 2
     cut = np.asarray(image.crop((left, top, left + width, top + height))).astype(np.float64)
+    if name == "gemma3":
+        return ((cut / 255 - 0.5) / 0.5).transpose(2, 0, 1)
     return ((cut / 255 - MEAN) / DEVIATION).transpose(2, 0, 1)
 
 
@@ -104,19 +118,21 @@ def prompt(name, height, width):
     rows, columns = height // (8 if name == "mistral3" else 4), width // (8 if name == "mistral3" else 4)
     if name == "llava":
         image = [IMAGE] * (rows * columns)
+    elif name == "gemma3":
+        image = [4] + [IMAGE] * 25 + [5]
     else:
         image = ([IMAGE] * columns + [BREAK]) * rows
         image[-1] = END
     return [1, 80, 81] + image + [(i * i * 7 + i * 13) % 250 + 8 for i in range(12)]
 
 
-def write_tokenizer(path):
+def write_tokenizer(path, special):
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    vocabulary = {token: i for i, token in enumerate(SPECIAL + letters)}
+    vocabulary = {token: i for i, token in enumerate(special + letters)}
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_special_tokens([AddedToken(token, special=True) for token in SPECIAL])
+    tokenizer.add_special_tokens([AddedToken(token, special=True) for token in special])
     tokenizer.save(str(path), pretty=False)
 
 
@@ -128,7 +144,10 @@ def interleaved(value, heads):
 
 def write_text_gguf(path, model):
     config = model.config.text_config
-    writer = gguf.GGUFWriter(path, "llama")
+    gemma = config.model_type == "gemma3_text"
+    writer = gguf.GGUFWriter(path, "gemma3" if gemma else "llama")
+    if gemma:
+        writer.add_sliding_window(config.sliding_window)
     writer.add_name("vision")
     writer.add_block_count(config.num_hidden_layers)
     writer.add_context_length(config.max_position_embeddings)
@@ -139,23 +158,28 @@ def write_text_gguf(path, model):
     writer.add_key_length(config.head_dim)
     writer.add_value_length(config.head_dim)
     writer.add_rope_dimension_count(config.head_dim)
-    writer.add_rope_freq_base(10000.0)
+    writer.add_rope_freq_base(1000000.0 if gemma else 10000.0)
     writer.add_layer_norm_rms_eps(config.rms_norm_eps)
     writer.add_vocab_size(config.vocab_size)
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("gpt-2")
-    writer.add_token_list(SPECIAL + letters + ["ab"])
+    writer.add_token_list((GEMMA_SPECIAL if gemma else SPECIAL) + letters + ["ab"])
     writer.add_token_types([gguf.TokenType.CONTROL] * len(SPECIAL) + [gguf.TokenType.NORMAL] * (len(letters) + 1))
     writer.add_token_merges(["a b"])
-    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, config.num_hidden_layers)
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.GEMMA3 if gemma else gguf.MODEL_ARCH.LLAMA,
+                                     config.num_hidden_layers)
     for key, tensor in model.state_dict().items():
         if not key.startswith(("model.language_model.", "lm_head.")):
             continue
         value = tensor.half().numpy()
-        if "q_proj" in key:
+        if gemma and key.startswith("lm_head"):
+            continue  # tied
+        if gemma and value.ndim == 1:
+            value = value.astype(np.float32) + 1
+        if "q_proj" in key and not gemma:
             value = interleaved(value, config.num_attention_heads)
-        if "k_proj" in key:
+        if "k_proj" in key and not gemma:
             value = interleaved(value, config.num_key_value_heads)
         value = value.astype(np.float32) if value.ndim == 1 else value
         writer.add_tensor(names.get_name(key.replace("model.language_model.", "model."), (".weight",)), value)
@@ -192,6 +216,38 @@ def write_mmproj(path, model):
     finish(writer)
 
 
+def write_gemma3_mmproj(path, model):
+    config = model.config.vision_config
+    writer = gguf.GGUFWriter(path, "clip")
+    writer.add_clip_has_vision_encoder(True)
+    writer.add_clip_projector_type(gguf.VisionProjectorType.GEMMA3)
+    writer.add_vision_projection_dim(model.config.text_config.hidden_size)
+    writer.add_vision_image_size(config.image_size)
+    writer.add_vision_patch_size(config.patch_size)
+    writer.add_vision_embedding_length(config.hidden_size)
+    writer.add_vision_feed_forward_length(config.intermediate_size)
+    writer.add_vision_block_count(config.num_hidden_layers)
+    writer.add_vision_head_count(config.num_attention_heads)
+    writer.add_vision_attention_layernorm_eps(1e-6)
+    writer.add_vision_image_mean([0.5] * 3)
+    writer.add_vision_image_std([0.5] * 3)
+    writer.add_vision_use_gelu(True)
+    writer.add_vision_projector_scale_factor(2)
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.MMPROJ, config.num_hidden_layers)
+    for key, tensor in model.state_dict().items():
+        if "language_model" in key or key.startswith("lm_head"):
+            continue
+        value = tensor.half().numpy()
+        if "mm_soft_emb_norm" in key:
+            value = value.astype(np.float32) + 1  # the norm scales by 1 + w
+        value = value.astype(np.float32) if value.ndim == 1 else value
+        key = key.removeprefix("model.").replace("projection_weight", "projection.weight")
+        if "vision_model" not in key:
+            key = key.replace("vision_tower.", "vision_tower.vision_model.")
+        writer.add_tensor(names.get_name(key, (".weight", ".bias")), value)
+    finish(writer)
+
+
 def finish(writer):
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
@@ -217,13 +273,16 @@ def main(out, names):
         config = getattr(transformers, kind + "Config")(**options)
         model = getattr(transformers, kind + "ForConditionalGeneration")(config)
         model.set_attn_implementation("eager")
-        model = fill(model, seed + 900)
+        gemma = name == "gemma3"
+        model = fill(model, seed + 900, gemma)
         for number, (label, (width, height)) in enumerate(PICTURES.items()):
             rgb = picture(width, height, number)
             values = pixels(name, rgb)
             ids = prompt(name, *values.shape[1:])
             batch = torch.from_numpy(values)[None]
             extra = {} if name == "llava" else dict(image_sizes=torch.tensor([values.shape[1:]]))
+            if gemma:
+                extra = dict(token_type_ids=(torch.tensor([ids]) == IMAGE).int())
             with torch.no_grad():
                 rows = rows_of(model, batch, values.shape[1:])
                 logits = model(input_ids=torch.tensor([ids]), pixel_values=batch, **extra).logits[0]
@@ -233,17 +292,19 @@ def main(out, names):
             rows.float().numpy().astype("<f4").tofile(folder / f"{label}.rows")
             np.array(ids, "<i4").tofile(folder / f"{label}.ids")
             logits[-LAST:].float().numpy().astype("<f4").tofile(folder / f"{label}.logits")
-        if name == "mistral3":
-            (out / "mistral3_gguf").mkdir(exist_ok=True)
-            write_text_gguf(out / "mistral3_gguf" / "model.gguf", model)
-            write_mmproj(out / "mistral3_gguf" / "mmproj-model.gguf", model)
+        if name in ("mistral3", "gemma3"):
+            (out / f"{name}_gguf").mkdir(exist_ok=True)
+            write_text_gguf(out / f"{name}_gguf" / "model.gguf", model)
+            (write_gemma3_mmproj if gemma else write_mmproj)(out / f"{name}_gguf" / "mmproj-model.gguf", model)
         model.half().save_pretrained(folder)  # last, because it also rounds the weights used for the computation
         (folder / "generation_config.json").unlink(missing_ok=True)
         edge = dict(shortest_edge=24) if name == "llava" else dict(longest_edge=48)
         crop = dict(crop_size=dict(height=24, width=24)) if name == "llava" else {}
-        (folder / "preprocessor_config.json").write_text(json.dumps(
-            dict(size=edge, **crop, image_mean=MEAN, image_std=DEVIATION, resample=3)))
-        write_tokenizer(folder / "tokenizer.json")
+        processor = dict(size=edge, **crop, image_mean=MEAN, image_std=DEVIATION, resample=3)
+        if gemma:
+            processor = dict(size=dict(height=40, width=40), image_mean=[0.5] * 3, image_std=[0.5] * 3, resample=2)
+        (folder / "preprocessor_config.json").write_text(json.dumps(processor))
+        write_tokenizer(folder / "tokenizer.json", GEMMA_SPECIAL if gemma else SPECIAL)
     rgb = picture(*PICTURES["large"], 1)
     for label, size, how in (("small", (40, 24), Image.BICUBIC), ("larger", (120, 70), Image.BICUBIC),
                              ("bilinear", (33, 80), Image.BILINEAR)):

@@ -63,7 +63,7 @@ std::vector<std::pair<int64_t, double>> AttentionWeights(const AttentionCase& c,
   const double scale = c.scale() * (c.query_scales.empty() ? 1 : c.query_scales[static_cast<size_t>(t)]);
   std::vector<std::pair<int64_t, double>> weights;
   double largest = c.sinks.empty() ? -1e300 : c.sinks[static_cast<size_t>(head)];
-  for (int64_t p = 0; p <= t; ++p) {
+  for (int64_t p = 0; p <= c.LastSeen(t); ++p) {
     if (p >= c.pinned && p < c.FirstLive(t)) continue;
     const int64_t distance = (p < c.pinned ? PinnedPosition(c, t) : t) - p;
     const int64_t query = p + distance;  // its position, or in the cache
@@ -99,7 +99,23 @@ int64_t AttentionCase::FirstLive(int64_t t) const {
   return first;
 }
 
+int64_t AttentionCase::LastSeen(int64_t t) const {
+  for (const auto& [begin, end] : mutual) {
+    if (t >= begin && t < end) return end - 1;
+  }
+  return t;
+}
+
+int64_t AttentionCase::NextChunk(int64_t t, int64_t chunk) const {
+  int64_t next = std::min(t + chunk, length);
+  for (const auto& [begin, end] : mutual) {
+    if (next > begin && next < end) next = begin > t ? begin : end;
+  }
+  return next;
+}
+
 int64_t AttentionCase::RingRows(int64_t chunk) const {
+  for (const auto& [begin, end] : mutual) chunk = std::max(chunk, end - begin);
   return ring_rows > 0 ? ring_rows : (memory + std::min(chunk, length) - 1 + 15) / 16 * 16;
 }
 
@@ -169,18 +185,19 @@ std::vector<float> RingAttention(Backend& backend, const AttentionCase& c, int64
   const KvShape shape = sized.Shape(chunk);
   Buffer slab = std::move(backend.Allocate(static_cast<size_t>(shape.slab_bytes())).value());
   std::vector<float> qkv = c.Qkv(), out(static_cast<size_t>(c.length * c.heads * c.value_dim()));
-  for (int64_t t = 0; t < c.length; t += chunk) {
-    const int64_t rows = std::min(chunk, c.length - t);
+  for (int64_t t = 0, rows = 0; t < c.length; t += rows) {
+    rows = c.NextChunk(t, chunk) - t;
     if (poison) PoisonSlab(c, shape, t, static_cast<uint8_t*>(slab.data()));
     const AngleRows angles(c, t, rows);
-    std::vector<int64_t> first_live;
-    for (int64_t r = 0; r < rows; ++r) first_live.push_back(c.FirstLive(t + r));
+    std::vector<int64_t> first_live, last_seen;
+    for (int64_t r = 0; r < rows; ++r) first_live.push_back(c.FirstLive(t + r)), last_seen.push_back(c.LastSeen(t + r));
     const AttentionSegment segment{.first_row = 0,
                                    .rows = rows,
                                    .position = t,
                                    .pinned = c.pinned,
                                    .first_live = first_live.data(),
-                                   .slab = slab.data()};
+                                   .slab = slab.data(),
+                                   .last_seen = c.mutual.empty() ? nullptr : last_seen.data()};
     backend.Attention({.qkv = AsTensor(qkv, c.length, c.width()).Rows(t, rows),
                        .out = AsTensor(out, c.length, c.heads * c.value_dim()).Rows(t, rows),
                        .layer = 0,

@@ -115,6 +115,30 @@ TEST_P(AttentionOnEachSet, ScoreTraitsMatchDenseAttention) {
   }
 }
 
+// Ranges before, in and after the pinned rows, longer than a softmax block, than the window and than a layer's window.
+TEST_P(AttentionOnEachSet, RowsOfARangeSeeEachOther) {
+  auto backend = MakeBackend(GetParam(), 2), portable = MakeBackend("portable", 1);
+  AttentionCase c{.heads = 4,
+                  .kv_heads = 2,
+                  .head_dim = 16,
+                  .rotary = 16,
+                  .kv_dtype = DType::kF32,
+                  .pinned = 20,
+                  .memory = 90,
+                  .slack = 13,
+                  .length = 480};
+  c.mutual = {{3, 15}, {15, 20}, {20, 30}, {50, 51}, {60, 100}, {150, 430}, {440, 470}};
+  for (const int64_t window : {0, 7}) {
+    c.window = window;
+    const std::vector<float> got = RingAttention(*backend, c, 64);
+    ExpectNear(got, DenseAttention(c), Tolerance(c.kv_dtype));
+    EXPECT_EQ(RingAttention(*portable, c, 33), got);
+    EXPECT_EQ(RingAttention(*backend, c, 1), got);
+    EXPECT_EQ(RingAttention(*backend, c, 200, true), got) << "poisoned";
+    EXPECT_EQ(RingAttention(*backend, c, 64, false, 1024), got);
+  }
+}
+
 // Long enough for several softmax blocks, including pinned ones.
 TEST_P(AttentionOnEachSet, MatchesDenseAttentionOverSeveralBlocks) {
   auto backend = MakeBackend(GetParam(), 2);

@@ -77,6 +77,7 @@ struct AttentionCase {
   std::vector<float> query_weights;  // [head_dim], or none: AttentionArgs
   std::vector<float> query_scales;   // [length], or none
   int64_t latent_dim = 0;            // KvShape::latent_dim; the rotated dimensions are the last ones
+  std::vector<std::pair<int64_t, int64_t>> mutual = {};  // [begin, end): rows that see each other; ascending
 
   int64_t width() const { return (heads + (latent_dim > 0 ? 1 : 2) * kv_heads) * head_dim; }
   int64_t value_dim() const { return latent_dim > 0 ? latent_dim : head_dim; }
@@ -94,6 +95,9 @@ struct AttentionCase {
   /// AttentionArgs::query_scales of the rows from position `first` on; host memory.
   const float* QueryScales(int64_t first) const { return query_scales.empty() ? nullptr : query_scales.data() + first; }
   int64_t FirstLive(int64_t t) const;
+  int64_t LastSeen(int64_t t) const;
+  /// End of the chunk from row t on: `chunk` rows, fewer or more if it would divide rows that see each other.
+  int64_t NextChunk(int64_t t, int64_t chunk) const;
   int64_t RingRows(int64_t chunk) const;
   KvShape Shape(int64_t chunk, int64_t layers = 1) const;
   /// [length, width], exact in every type of activations

@@ -20,6 +20,9 @@ void AddVisionSpec(const VisionSpec& spec, Digest* digest) {
        {spec.gated, spec.quick_gelu, spec.biases, spec.class_token, spec.projector_norm, spec.projector_biases}) {
     digest->AddNumber(value);
   }
+  // Traits that the first towers lack, so that their fingerprints are unchanged.
+  if (spec.averages) digest->AddText("averages");
+  if (spec.see_all) digest->AddText("see_all");
   for (const double value :
        {static_cast<double>(spec.norm_eps), static_cast<double>(spec.projector_eps), spec.rope_theta}) {
     digest->AddFloat(value);

@@ -212,7 +212,7 @@ __device__ __forceinline__ MaskLimits LimitsOf(const AttentionPlan& a, const Sta
     if (real && t >= tile.pinned) {
       out.ring.from[h] = tile.rows == 1 ? tile.first : a.rows[tile.row + row].first_live;
     }
-    out.ring.to[h] = real ? t : -1;
+    out.ring.to[h] = !real ? -1 : tile.rows == 1 ? tile.last : a.rows[tile.row + row].last_seen;
     out.pinned.from[h] = !real ? INT_MAX : kTraits ? FirstPinned(a, a.rows[tile.row + row]) : 0;
     const bool all_pinned = kTraits && a.seen == VisibleKeys::kPinned && real;
     out.pinned.to[h] = all_pinned ? tile.pinned - 1 : min(out.ring.to[h], tile.pinned - 1);

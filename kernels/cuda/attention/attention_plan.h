@@ -19,6 +19,7 @@ struct StagedRow {
   int32_t position;
   int32_t pinned;      // S
   int32_t first_live;  // >= S and within the layer's window; unused if position < S
+  int32_t last_seen;   // the newest position that it sees
   int32_t pinned_at;   // position relative to the pinned keys: c of kernels/backend.h
 };
 

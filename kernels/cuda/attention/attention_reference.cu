@@ -95,10 +95,10 @@ __global__ void __launch_bounds__(kThreads) ReferenceAttentionKernel(AttentionPl
   });
   const int all_pinned = a.seen == VisibleKeys::kRing     ? 0
                          : a.seen == VisibleKeys::kPinned ? at.pinned
-                                                          : min(at.pinned, at.position + 1);
+                                                          : min(at.pinned, at.last_seen + 1);
   const int first_pinned = min(all_pinned, FirstPinned(a, at)), pinned_keys = all_pinned - first_pinned;
   const bool sees_ring = at.position >= at.pinned && a.seen != VisibleKeys::kPinned;
-  const int keys = pinned_keys + (sees_ring ? at.position - at.first_live + 1 : 0);
+  const int keys = pinned_keys + (sees_ring ? at.last_seen - at.first_live + 1 : 0);
   const float slope = a.slopes != nullptr ? a.slopes[head] : 0.0f;
   float running_max = -INFINITY, sum = 0;
   if (a.sinks != nullptr && warp == 0) running_max = a.sinks[head], sum = 1;

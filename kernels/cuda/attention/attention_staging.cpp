@@ -94,9 +94,9 @@ bool IsBranch(const AttentionSegment& s) { return s.history != nullptr; }
 /// Rows [first, first + count) of a segment and the keys they see after position `prefix_end`, with 0 all of them.
 StagedTile MakeTile(const AttentionSegment& s, const KvShape& shape, const SeenWindow& window, VisibleKeys seen,
                     int64_t prefix_end, int64_t first, int64_t count) {
-  const int64_t position = s.position + first,
-                last = seen == VisibleKeys::kPinned ? s.pinned - 1 : position + count - 1;
-  int64_t oldest = last, first_tile = 0, ring_tiles = 0;
+  const int64_t position = s.position + first, end = position + count - 1,
+                last = seen == VisibleKeys::kPinned ? s.pinned - 1 : s.LastSeen(first + count - 1);
+  int64_t oldest = seen == VisibleKeys::kPinned ? last : end, first_tile = 0, ring_tiles = 0;
   bool pinned = false;
   for (int64_t r = first; r < first + count; ++r) {
     if (s.position + r >= s.pinned) oldest = std::min(oldest, FirstSeen(s, r, window));
@@ -194,6 +194,7 @@ CutRows Cut(const AttentionArgs& args, const SeenWindow& window, const Prefixes&
           .position = static_cast<int32_t>(t),
           .pinned = static_cast<int32_t>(s.pinned),
           .first_live = static_cast<int32_t>(t < s.pinned ? s.pinned : std::max(FirstSeen(s, r, window), prefix_end)),
+          .last_seen = static_cast<int32_t>(s.LastSeen(r)),
           .pinned_at = static_cast<int32_t>(PinnedAt(s, r))};
     }
     // Later rows see more keys. They come first, so that no SM is left with a long tile in the last wave.

@@ -20,7 +20,8 @@ __device__ __forceinline__ QueryLimits LimitsAt(const AttentionPlan& a, const St
     const int row = RowOfQuery(a, m + 8 * h), t = tile.position + row;
     const bool real = m + 8 * h < tile.rows * a.tile_heads;
     out.from[h] = is_pinned || !real ? 0 : t < tile.pinned ? INT_MAX : a.rows[tile.row + row].first_live;
-    out.to[h] = !real ? INT_MAX : is_pinned ? min(t, tile.pinned - 1) : t;
+    const int to = real ? a.rows[tile.row + row].last_seen : INT_MAX;
+    out.to[h] = real && is_pinned ? min(to, tile.pinned - 1) : to;
   }
   return out;
 }

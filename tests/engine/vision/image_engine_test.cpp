@@ -10,20 +10,18 @@
 namespace ringside {
 namespace {
 
-constexpr const char* kModel = "mistral3";
-
-class ImageConversations : public ::testing::Test {
+class ImageConversations : public ::testing::TestWithParam<const char*> {
  protected:
   static constexpr RingWindow kWindow{1, 200, Eviction::kToken};
 
   void SetUp() override {
-    model_ = std::move(Model::Load(VisionFolder(kModel), *backend_).value());
+    model_ = std::move(Model::Load(VisionFolder(GetParam()), *backend_).value());
     tokenizer_ = std::make_unique<LetterTokenizer>(model_->spec().vocab);
-    prompt_ = ReadImagePrompt(*model_, kModel, kGoldenPictures[0]);
+    prompt_ = ReadImagePrompt(*model_, GetParam(), kGoldenPictures[0]);
     Start(Speculation::kOff);
   }
   void Start(Speculation speculation, const EngineStorage& storage = {}, int64_t slots = 2) {
-    EngineOptions options{.slots = slots, .memory_len = 200, .pinned_max = 8, .prefill_chunk = 16, .step_tokens = 16};
+    EngineOptions options{.slots = slots, .memory_len = 200, .pinned_max = 40, .prefill_chunk = 16, .step_tokens = 16};
     options.kv_dtype = DType::kF32;
     options.speculation = speculation;
     engine_ = std::move(Engine::Start(*model_, *tokenizer_, options, storage, clock_).value());
@@ -81,7 +79,11 @@ class ImageConversations : public ::testing::Test {
   TurnId next_turn_ = 1;
 };
 
-TEST_F(ImageConversations, ATurnAfterAnImageCostsItsNewTokensOnly) {
+// An image of Gemma 3 is longer than a chunk and a step of these engines.
+INSTANTIATE_TEST_SUITE_P(Families, ImageConversations, ::testing::Values("mistral3", "gemma3"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_P(ImageConversations, ATurnAfterAnImageCostsItsNewTokensOnly) {
   std::vector<TokenId> tokens = prompt_.tokens;
   Run(Turn(1, tokens, {prompt_.image}), &tokens);
   ExpectAnswer(tokens, prompt_.tokens.size());
@@ -95,7 +97,7 @@ TEST_F(ImageConversations, ATurnAfterAnImageCostsItsNewTokensOnly) {
   ExpectAnswer(tokens, second);
 }
 
-TEST_F(ImageConversations, ALostCacheIsComputedFromThePicture) {
+TEST_P(ImageConversations, ALostCacheIsComputedFromThePicture) {
   std::vector<TokenId> tokens = prompt_.tokens;
   Run(Turn(1, tokens, {prompt_.image}), &tokens);
   tokens.push_back(20);
@@ -116,7 +118,7 @@ TEST_F(ImageConversations, ALostCacheIsComputedFromThePicture) {
   ExpectAnswer(tokens, prompt);
 }
 
-TEST_F(ImageConversations, ForksAndRewindsReuseTheImage) {
+TEST_P(ImageConversations, ForksAndRewindsReuseTheImage) {
   std::vector<TokenId> tokens = prompt_.tokens;
   Run(Turn(1, tokens, {prompt_.image}), &tokens);
   std::vector<TokenId> forked = prompt_.tokens;
@@ -134,7 +136,7 @@ TEST_F(ImageConversations, ForksAndRewindsReuseTheImage) {
   ExpectAnswer(rewound, prompt_.tokens.size());
 }
 
-TEST_F(ImageConversations, AStoredCacheNeedsNoPicture) {
+TEST_P(ImageConversations, AStoredCacheNeedsNoPicture) {
   TieredStore tiers(std::make_unique<RamStore>(1 << 22, clock_), std::make_unique<RamStore>(1 << 22, clock_),
                     {.host_idle_ms = 0, .sweep_ms = 0});
   EngineStorage storage{.tiers = &tiers, .fetch_deadline_ms = 60'000};
@@ -160,7 +162,7 @@ TEST_F(ImageConversations, AStoredCacheNeedsNoPicture) {
 }
 
 // Another picture in the same place: everything from its first row on is computed again.
-TEST_F(ImageConversations, AnotherPictureIsAnotherPrefix) {
+TEST_P(ImageConversations, AnotherPictureIsAnotherPrefix) {
   std::vector<TokenId> tokens = prompt_.tokens;
   Run(Turn(1, tokens, {prompt_.image}), &tokens);
   Picture other = *prompt_.image.picture;
@@ -171,11 +173,11 @@ TEST_F(ImageConversations, AnotherPictureIsAnotherPrefix) {
   std::vector<TokenId> changed = prompt_.tokens;
   std::ranges::copy(model_->image_format()->Tokens(*image.picture).value(), changed.begin() + image.position);
   const TurnEnd end = Run(Turn(1, changed, {image}), &changed);
-  EXPECT_EQ(end.report.tokens_reused, image.position);
+  EXPECT_EQ(end.report.tokens_reused, std::ranges::find_if(changed, IsImageToken) - changed.begin());
 }
 
 // The window is shorter than the image, so that the ring wraps around inside it and again after it.
-TEST_F(ImageConversations, WindowsSlideOverImages) {
+TEST_P(ImageConversations, WindowsSlideOverImages) {
   constexpr RingWindow kSmall{1, 12, Eviction::kToken};
   std::vector<TokenId> tokens = prompt_.tokens;
   Run(Turn(1, tokens, {prompt_.image}, kSmall), &tokens);
@@ -187,8 +189,46 @@ TEST_F(ImageConversations, WindowsSlideOverImages) {
   ExpectAnswer(tokens, prompt, kSmall);
 }
 
+// Pinned tokens end before, in and after the image.
+TEST_P(ImageConversations, ImagesMayBePinned) {
+  for (const int64_t pinned : {3, 5, 6, 12, 27, 30, 31, 33}) {
+    RingWindow window{pinned, 12, Eviction::kToken};
+    std::vector<TokenId> tokens = prompt_.tokens;
+    Run(Turn(pinned, tokens, {prompt_.image}, window), &tokens);
+    const auto known = std::ssize(tokens);
+    for (TokenId id = 40; id < 70; ++id) tokens.push_back(id);
+    const size_t prompt = tokens.size();
+    Run(Continue(pinned, tokens, known, window), &tokens);
+    // The engine pins no part of an image that is computed as a whole.
+    const bool whole = model_->shape().whole_image_tokens > 0;
+    if (whole && pinned > prompt_.image.position + 1 && pinned < prompt_.image.position + prompt_.image.tokens - 1) {
+      window.pinned = prompt_.image.position + 1;
+    }
+    ExpectAnswer(tokens, prompt, window);
+  }
+}
+
+// Two conversations with images share steps with one that decodes.
+TEST_P(ImageConversations, StepsAreShared) {
+  std::vector<TokenId> text{1, 50, 51}, one = prompt_.tokens, two = prompt_.tokens;
+  two[1] = 90;
+  Start(Speculation::kOff, {}, 3);
+  SubmittedTurn decodes = Turn(1, text, {});
+  decodes.request.max_tokens = 60;
+  SubmittedTurn first = Turn(2, one, {prompt_.image}), second = Turn(3, two, {prompt_.image});
+  for (const SubmittedTurn* turn : {&decodes, &first, &second}) ASSERT_TRUE(engine_->Submit(turn->request).ok());
+  const std::pair<const SubmittedTurn*, std::vector<TokenId>*> ends[] = {{&first, &one}, {&second, &two}};
+  for (const auto& [turn, tokens] : ends) {
+    const TurnEnd end = turn->sink->Wait();
+    tokens->insert(tokens->end(), end.output.begin(), end.output.end());
+  }
+  EXPECT_EQ(decodes.sink->Wait().output.size(), 60u);
+  engine_.reset();  // the model is free
+  for (const auto* tokens : {&one, &two}) ExpectAnswer(*tokens, prompt_.tokens.size());
+}
+
 // Image ids are in no vocabulary: penalties, bad words and drafts must not see them.
-TEST_F(ImageConversations, SamplersAndDraftsIgnoreImageTokens) {
+TEST_P(ImageConversations, SamplersAndDraftsIgnoreImageTokens) {
   Start(Speculation::kNgram);
   std::vector<TokenId> tokens = prompt_.tokens;
   const std::vector<TokenId> begin(tokens.begin(), tokens.begin() + prompt_.image.position);
@@ -202,7 +242,7 @@ TEST_F(ImageConversations, SamplersAndDraftsIgnoreImageTokens) {
   for (const TokenId id : end.output) EXPECT_LT(id, model_->spec().vocab);
 }
 
-TEST_F(ImageConversations, SubmitRefusesImagesThatDoNotFit) {
+TEST_P(ImageConversations, SubmitRefusesImagesThatDoNotFit) {
   const auto refused = [&](const SubmittedTurn& turn) {
     const Status status = engine_->Submit(turn.request);
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
@@ -225,7 +265,7 @@ TEST_F(ImageConversations, SubmitRefusesImagesThatDoNotFit) {
   EXPECT_EQ(refused(scored), "unsupported_value");
 }
 
-TEST_F(ImageConversations, ModelsWithoutATowerRefuseImageTokens) {
+TEST_P(ImageConversations, ModelsWithoutATowerRefuseImageTokens) {
   const auto text = std::move(Model::Load(GoldenFolder("llama"), *backend_).value());
   const auto engine =
       std::move(Engine::Start(*text, *tokenizer_, EngineOptions{.slots = 1, .memory_len = 64}, {}, clock_).value());

@@ -55,13 +55,14 @@ inline ImagePrompt ReadImagePrompt(const Model& model, const std::string& name, 
   prompt.tokens.resize(bytes.size() / sizeof(TokenId));
   std::memcpy(prompt.tokens.data(), bytes.data(), prompt.tokens.size() * sizeof(TokenId));
   const std::vector<TokenId> image = model.image_format()->Tokens(*prompt.image.picture).value();
-  const auto first = std::ranges::find(prompt.tokens, model.image_format()->placeholder());
+  const TokenId row = 3;  // of the golden models
+  const auto first = std::ranges::find(prompt.tokens, IsImageToken(image[0]) ? row : image[0]);
   CHECK(prompt.tokens.end() - first >= std::ssize(image));
   prompt.image.position = first - prompt.tokens.begin();
   prompt.image.tokens = std::ssize(image);
   for (size_t i = 0; i < image.size(); ++i) {
     TokenId& place = prompt.tokens[static_cast<size_t>(prompt.image.position) + i];
-    CHECK_EQ(place, IsImageToken(image[i]) ? model.image_format()->placeholder() : image[i]);
+    CHECK_EQ(place, IsImageToken(image[i]) ? row : image[i]);
     place = image[i];
   }
   return prompt;
@@ -76,13 +77,18 @@ inline std::shared_ptr<const ImageRows> EncodePicture(Model& model, const Pictur
 }
 
 /// Appends tokens to a cache in chunks, with the rows of one image from row `*row` on; returns the logits after each
-/// token.
+/// token. A chunk is longer if it would divide an image that the model computes as a whole.
 inline std::vector<float> RunWithImage(Model& model, KvCache* cache, std::span<const TokenId> tokens,
                                        const ImageRows& rows, int64_t* row, int64_t chunk) {
   const auto vocab = static_cast<size_t>(model.spec().vocab);
   std::vector<float> out(tokens.size() * vocab);
-  for (size_t at = 0; at < tokens.size(); at += static_cast<size_t>(chunk)) {
-    const size_t count = std::min(static_cast<size_t>(chunk), tokens.size() - at);
+  const bool whole = model.shape().whole_image_tokens > 0;
+  for (size_t at = 0, count = 0; at < tokens.size(); at += count) {
+    count = std::min(static_cast<size_t>(chunk), tokens.size() - at);
+    while (whole && at + count < tokens.size() && IsImageToken(tokens[at + count]) &&
+           IsImageToken(tokens[at + count - 1])) {
+      ++count;
+    }
     const auto part_tokens = tokens.subspan(at, count);
     std::vector<const float*> pointers;
     for (const TokenId id : part_tokens) {

@@ -30,9 +30,10 @@ class ImageTokenizer final : public ByteTokenizer {
   int64_t vocab_size() const override { return kImage + 1; }
 };
 
-/// A token for each 16 x 16 pixels, no markers.
-inline std::shared_ptr<const ImageFormat> TestFormat() {
+/// A token for each 16 x 16 pixels, no markers, this text on both sides.
+inline std::shared_ptr<const ImageFormat> TestFormat(const std::string& around = "") {
   VisionSpec spec;
+  spec.markers.around = around;
   spec.patch = 16;
   spec.preprocessing.edge = 1024;
   spec.placeholder = ImageTokenizer::kImage;

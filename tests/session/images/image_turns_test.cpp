@@ -54,6 +54,17 @@ TEST_F(ImageSessionTest, TheTemplateWritesMarkupAroundAnImage) {
   EXPECT_THAT(Prompt(request), HasSubstr("user\n<|vision_start|>#<|vision_end|>one<|vision_start|>#<|vision_end|>two"));
 }
 
+TEST_F(ImageSessionTest, AModelMayWantTextAroundAnImage) {
+  *chat = ChatTemplate::Recognise(kQwen, {"", "<|im_end|>"}).value();
+  Close();
+  options.images = TestFormat("\n\n");
+  Open();
+  const TurnRequest request = Turn(AskWith({"a", "b"}, {FileOf(16, 16)}, NewConversation()));
+  EXPECT_THAT(Prompt(request), HasSubstr("user\na<|vision_start|>\n\n#\n\n<|vision_end|>b<|im_end|>"));
+  ASSERT_EQ(request.images.size(), 1U);
+  EXPECT_EQ(request.images[0].tokens, 1) << "the text is no part of the image";
+}
+
 TEST_F(ImageSessionTest, ATemplateThatRendersWholeConversationsHasImagesToo) {
   *chat = ChatTemplate::Recognise(std::string("{% if messages | length > 1 %}.{% endif %}") + kQwen, {"", "<|im_end|>"})
               .value();

@@ -1,0 +1,158 @@
+#include "engine/vision/vision_tensors.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace ringside {
+namespace {
+
+constexpr int64_t kMaxPatches = 16384, kMaxSize = 1 << 16, kMaxLayers = 256;
+
+Status CheckVisionSpec(const VisionSpec& spec) {
+  const auto check = [](std::string_view name, int64_t value, int64_t most) {
+    if (value >= 1 && value <= most) return Status::Ok();
+    return InvalidArgument(fmt::format("the vision tower's {} is {}; it must be 1 to {}", name, value, most));
+  };
+  RETURN_IF_ERROR(check("number of layers", spec.layers, kMaxLayers));
+  RETURN_IF_ERROR(check("hidden size", spec.hidden, kMaxSize));
+  RETURN_IF_ERROR(check("number of heads", spec.heads, kMaxSize));
+  RETURN_IF_ERROR(check("head size", spec.head_dim, 256));
+  RETURN_IF_ERROR(check("MLP's width", spec.ffn, kMaxSize));
+  RETURN_IF_ERROR(check("patch size", spec.patch, 256));
+  RETURN_IF_ERROR(check("merged patches", spec.merge, 8));
+  RETURN_IF_ERROR(check("picture size", spec.preprocessing.edge, kMaxSize));
+  // Axial rotation divides a head's pairs between rows and columns.
+  if (spec.head_dim % 4 != 0) return InvalidArgument("the vision tower's head size must be a multiple of 4");
+  RETURN_IF_ERROR(check("largest number of patches", spec.grid_patches(), kMaxPatches));
+  if (spec.positions == VisionPositions::kLearned && spec.preprocessing.edge % spec.token_pixels() != 0) {
+    return InvalidArgument("the vision tower's picture size must be a multiple of its patch size, and of a token's");
+  }
+  const auto& deviation = spec.preprocessing.deviation;
+  if (!std::ranges::all_of(deviation, [](float value) { return value > 0; })) {
+    return InvalidArgument("'image_std' must be positive");
+  }
+  return Status::Ok();
+}
+
+using Shape = std::vector<int64_t>;
+using ShapeFor = Shape (*)(const VisionSpec& spec);
+
+Shape OfHidden(const VisionSpec& spec) { return {spec.hidden}; }
+Shape OfHeads(const VisionSpec& spec) { return {spec.heads * spec.head_dim}; }
+Shape OfText(const VisionSpec& spec) { return {spec.text_hidden}; }
+Shape FromHidden(const VisionSpec& spec) { return {spec.heads * spec.head_dim, spec.hidden}; }
+Shape OfMlp(const VisionSpec& spec) { return {spec.ffn, spec.hidden}; }
+bool Always(const VisionSpec&) { return true; }
+bool HasProjectorNorm(const VisionSpec& spec) { return spec.projector_norm; }
+bool HasProjectorBiases(const VisionSpec& spec) { return spec.projector_biases; }
+
+/// The shape of a role's tensor, and whether a tower has it.
+struct RoleTraits {
+  VisionRole role;
+  ShapeFor shape;
+  bool (*has)(const VisionSpec& spec) = Always;
+};
+constexpr RoleTraits kRoles[] = {
+    {VisionRole::kPatch,
+     [](const VisionSpec& spec) {
+       return Shape{spec.hidden, 3, spec.patch, spec.patch};
+     }},
+    {VisionRole::kPatchBias, OfHidden},
+    {VisionRole::kClass, OfHidden},
+    {VisionRole::kPositions,
+     [](const VisionSpec& spec) {
+       return Shape{spec.grid * spec.grid + (spec.class_token ? 1 : 0), spec.hidden};
+     }},
+    {VisionRole::kInputNorm, OfHidden},
+    {VisionRole::kInputNormBias, OfHidden},
+    {VisionRole::kNorm, OfHidden},
+    {VisionRole::kNormBias, OfHidden},
+    {VisionRole::kQuery, FromHidden},
+    {VisionRole::kKey, FromHidden},
+    {VisionRole::kValue, FromHidden},
+    {VisionRole::kOut,
+     [](const VisionSpec& spec) {
+       return Shape{spec.hidden, spec.heads * spec.head_dim};
+     }},
+    {VisionRole::kQueryBias, OfHeads},
+    {VisionRole::kKeyBias, OfHeads},
+    {VisionRole::kValueBias, OfHeads},
+    {VisionRole::kOutBias, OfHidden},
+    {VisionRole::kMlpNorm, OfHidden},
+    {VisionRole::kMlpNormBias, OfHidden},
+    {VisionRole::kGate, OfMlp},
+    {VisionRole::kUp, OfMlp},
+    {VisionRole::kDown,
+     [](const VisionSpec& spec) {
+       return Shape{spec.hidden, spec.ffn};
+     }},
+    {VisionRole::kUpBias, [](const VisionSpec& spec) { return Shape{spec.ffn}; }},
+    {VisionRole::kDownBias, OfHidden},
+    {VisionRole::kOutputNorm, OfHidden},
+    {VisionRole::kOutputNormBias, OfHidden},
+    {VisionRole::kProjectorNorm, OfHidden, HasProjectorNorm},
+    {VisionRole::kMerger,
+     [](const VisionSpec& spec) {
+       return Shape{spec.hidden, spec.hidden * spec.merge * spec.merge};
+     },
+     HasProjectorNorm},
+    {VisionRole::kFirst,
+     [](const VisionSpec& spec) {
+       return Shape{spec.text_hidden, spec.hidden};
+     }},
+    {VisionRole::kProjection,
+     [](const VisionSpec& spec) {
+       return Shape{spec.hidden, spec.text_hidden};
+     }},
+    {VisionRole::kFirstBias, OfText, HasProjectorBiases},
+    {VisionRole::kSecond,
+     [](const VisionSpec& spec) {
+       return Shape{spec.text_hidden, spec.text_hidden};
+     }},
+    {VisionRole::kSecondBias, OfText, HasProjectorBiases},
+};
+
+}  // namespace
+
+void PlanVisionTensors(std::span<const VisionRule> rules, std::string_view prefix, VisionPlan* plan) {
+  for (int64_t layer = -1; layer < plan->spec.layers; ++layer) {
+    for (const VisionRule& rule : rules) {
+      std::string name = std::string(prefix) + std::string(rule.name);
+      const size_t at = name.find("{}");
+      const RoleTraits& traits = *std::ranges::find(kRoles, rule.role, &RoleTraits::role);
+      if ((at != std::string::npos) != (layer >= 0) || !traits.has(plan->spec)) continue;
+      if (layer >= 0) name.replace(at, 2, std::to_string(layer));
+      plan->tensors.push_back({rule.role, layer, std::move(name), traits.shape(plan->spec)});
+    }
+  }
+}
+
+void SetGemma3Traits(VisionSpec* spec) {
+  spec->norm = NormKind::kLayer;
+  spec->gated = false;
+  spec->biases = true;
+  spec->positions = VisionPositions::kLearned;
+  spec->averages = spec->projector_norm = true;
+  spec->projector_mlp = false;
+  spec->projector_norm_offset = 1;
+  spec->projector_eps = spec->norm_eps;
+  spec->preprocessing = {.fit = PictureFit::kSquare,
+                         .resampling = Resampling::kBilinear,
+                         .edge = 224,
+                         .mean = {0.5f, 0.5f, 0.5f},
+                         .deviation = {0.5f, 0.5f, 0.5f}};
+  spec->see_all = true;
+  spec->markers = {
+      .placeholder = "<start_of_image>", .around = "\n\n", .begin = "<start_of_image>", .end = "<end_of_image>"};
+}
+
+Status FinishVisionSpec(VisionSpec* spec) {
+  if (spec->patch > 0 && spec->merge > 0) {
+    const int64_t unit = spec->token_pixels();
+    spec->grid = (spec->preprocessing.edge + unit - 1) / unit * spec->merge;
+  }
+  return CheckVisionSpec(*spec);
+}
+
+}  // namespace ringside
