@@ -22,6 +22,7 @@ USER, PORT = "ringside", 5432
 DISK_MIB = 160  # capacity of a node's file system; an empty cluster takes about 50
 SETTINGS = {
     "unix_socket_directories": "", "shared_buffers": "32MB", "max_connections": "100", "max_wal_size": "32MB", "min_wal_size": "16MB",
+    "wal_keep_size": "16MB",  # what a standby lacks after some seconds without a link
     "hot_standby": "on", "wal_sender_timeout": "2s", "wal_receiver_timeout": "2s", "wal_retrieve_retry_interval": "200ms",
     "tcp_keepalives_idle": "2", "tcp_keepalives_interval": "1", "tcp_keepalives_count": "2", "tcp_user_timeout": "4s",
     "synchronous_standby_names": "ANY 1 (a, b)", "autovacuum_naptime": "10s", "jit": "off",
