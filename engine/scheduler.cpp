@@ -16,16 +16,17 @@ namespace {
 
 // A prompt may be overtaken by shorter ones until it has waited this many times its own compute time.
 constexpr double kPatience = 4;
-// Trims the last prompts until the step is a multiple of the tile, if that costs prompts little.
+// Trims the last prompts until the step is a multiple of the tile, if that costs prompts little and no indivisible
+// chunk.
 void RoundDown(std::span<const StepTurn> turns, std::span<const size_t> given, int64_t tile,
                std::vector<int64_t>& take) {
-  int64_t of_prompts = 0;
-  for (const size_t i : given) of_prompts += take[i];
+  const auto divisible = [&](size_t i) { return take[i] - (turns[i].least > 1 ? turns[i].least : 0); };
+  int64_t of_prompts = 0, trimmable = 0;
+  for (const size_t i : given) of_prompts += take[i], trimmable += divisible(i);
   int64_t beyond = std::accumulate(take.begin(), take.end(), int64_t{0}) % tile;
-  if (beyond > of_prompts / 4) return;
+  if (beyond > std::min(of_prompts / 4, trimmable)) return;
   for (; beyond > 0; given = given.first(given.size() - 1)) {
-    const int64_t least = turns[given.back()].least, whole = least > 1 ? least : 0;
-    const int64_t back = std::min(beyond, take[given.back()] - whole);
+    const int64_t back = std::min(beyond, divisible(given.back()));
     take[given.back()] -= back;
     beyond -= back;
   }

@@ -32,7 +32,7 @@ TEST(Scheduler, IndivisibleChunksAreTakenAsAWhole) {
   const StepTurn image{.remaining = 500, .deadline_ns = 1, .least = 256}, text{.remaining = 40, .deadline_ns = 2};
   const StepLimits limits{.prompt_rows = 64, .chunk = 256, .tile = 48};
   EXPECT_EQ(Plan({image, text}, limits), (Take{256, 0}));
-  EXPECT_EQ(Plan({text, image, image}, {.prompt_rows = 300, .chunk = 256}), (Take{0, 256, 0}));
+  EXPECT_EQ(Plan({text, image, image}, {.prompt_rows = 300, .chunk = 256}), (Take{40, 256, 0}));
   StepTurn later = image;
   later.deadline_ns = 3;
   EXPECT_EQ(Plan({text, later}, limits), (Take{40, 0}));
