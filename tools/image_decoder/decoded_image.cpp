@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "tools/image_decoder/orientation.h"
+
 namespace ringside::decoder {
 namespace {
 
@@ -11,13 +13,19 @@ bool HasAt(std::span<const uint8_t> file, size_t at, std::string_view bytes) {
                                                         [](char a, uint8_t b) { return static_cast<uint8_t>(a) == b; });
 }
 
-}  // namespace
-
-DecodedImage Decode(std::span<const uint8_t> file, int64_t max_pixels) {
+DecodedImage DecodeAsStored(std::span<const uint8_t> file, int64_t max_pixels) {
   if (HasAt(file, 0, "\xFF\xD8\xFF")) return DecodeJpeg(file, max_pixels);
   if (HasAt(file, 0, "\x89PNG\r\n\x1A\n")) return DecodePng(file, max_pixels);
   if (HasAt(file, 0, "RIFF") && HasAt(file, 8, "WEBP")) return DecodeWebp(file, max_pixels);
   return Failed(ImageReply::kUnknownFormat);
+}
+
+}  // namespace
+
+DecodedImage Decode(std::span<const uint8_t> file, int64_t max_pixels) {
+  DecodedImage image = DecodeAsStored(file, max_pixels);
+  MakeUpright(&image);
+  return image;
 }
 
 }  // namespace ringside::decoder

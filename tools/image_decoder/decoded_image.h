@@ -13,14 +13,15 @@ namespace ringside::decoder {
 struct DecodedImage {
   ImageReplyHeader header;
   std::vector<uint8_t> rgb;  // [height, width, 3] with kDecoded
+  int orientation = 1;       // OrientationOf; 1 after Decode
 };
 
 inline DecodedImage Failed(ImageReply status) { return {{.status = status}, {}}; }
 
-/// ERRORS: a status of ImageReply; std::bad_alloc.
+/// The image, turned upright. ERRORS: a status of ImageReply; std::bad_alloc.
 DecodedImage Decode(std::span<const uint8_t> file, int64_t max_pixels);
 
-// By format. Alpha is dropped, as PIL's convert("RGB") drops it.
+// By format, as stored. Alpha is dropped, as PIL's convert("RGB") drops it.
 DecodedImage DecodeJpeg(std::span<const uint8_t> file, int64_t max_pixels);
 DecodedImage DecodePng(std::span<const uint8_t> file, int64_t max_pixels);
 DecodedImage DecodeWebp(std::span<const uint8_t> file, int64_t max_pixels);

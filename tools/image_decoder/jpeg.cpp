@@ -48,7 +48,7 @@ void CmykToRgb(const uint8_t* row, int64_t width, bool inverted, uint8_t* out) {
 
 // No object with a destructor: errors leave by longjmp.
 ImageReply Read(jpeg_decompress_struct* jpeg, Errors* errors, std::span<const uint8_t> file, int64_t max_pixels,
-                DecodedImage* out, std::vector<uint8_t>* row, int* orientation) {
+                DecodedImage* out, std::vector<uint8_t>* row) {
   if (setjmp(errors->failed) != 0) {
     return errors->out_of_memory ? ImageReply::kOutOfMemory : ImageReply::kMalformed;
   }
@@ -69,9 +69,8 @@ ImageReply Read(jpeg_decompress_struct* jpeg, Errors* errors, std::span<const ui
     jpeg_read_scanlines(jpeg, &line, 1);
     if (cmyk) CmykToRgb(row->data(), width, jpeg->saw_Adobe_marker != 0, to);
   }
-  *orientation = 1;
-  for (auto marker = jpeg->marker_list; marker != nullptr && *orientation == 1; marker = marker->next) {
-    *orientation = OrientationOf({marker->data, marker->data_length});
+  for (auto marker = jpeg->marker_list; marker != nullptr && out->orientation == 1; marker = marker->next) {
+    out->orientation = OrientationOf({marker->data, marker->data_length});
   }
   jpeg_finish_decompress(jpeg);  // and forgets the markers
   out->header = {ImageReply::kDecoded, jpeg->image_width, jpeg->image_height};
@@ -91,12 +90,9 @@ DecodedImage DecodeJpeg(std::span<const uint8_t> file, int64_t max_pixels) {
   DecodedImage out;
   std::vector<uint8_t> row;
   jpeg.progress = &progress;
-  int orientation = 1;
-  const ImageReply status = Read(&jpeg, &errors, file, max_pixels, &out, &row, &orientation);
+  const ImageReply status = Read(&jpeg, &errors, file, max_pixels, &out, &row);
   jpeg_destroy_decompress(&jpeg);
-  if (status != ImageReply::kDecoded) return Failed(status);
-  MakeUpright(orientation, &out);
-  return out;
+  return status == ImageReply::kDecoded ? out : Failed(status);
 }
 
 }  // namespace ringside::decoder

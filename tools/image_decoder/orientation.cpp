@@ -73,8 +73,8 @@ int OrientationOf(std::span<const uint8_t> exif) {
   return 1;
 }
 
-void MakeUpright(int orientation, DecodedImage* image) {
-  const Reading reading = kReadings[static_cast<size_t>(orientation - 1)];
+void MakeUpright(DecodedImage* image) {
+  const Reading reading = kReadings[static_cast<size_t>(std::exchange(image->orientation, 1) - 1)];
   if (reading.exchanged) ExchangeRowsAndColumns(image);
   const size_t width = image->header.width, height = image->header.height;
   Pixel* const pixels = Pixels(image->rgb);

@@ -31,7 +31,7 @@ void ConvertToRgb(png_structp png) {
 
 // No object with a destructor: errors leave by longjmp.
 ImageReply Read(png_structp png, png_infop info, Source* source, int64_t max_pixels, DecodedImage* out,
-                std::vector<png_bytep>* rows, int* orientation) {
+                std::vector<png_bytep>* rows) {
   if (setjmp(png_jmpbuf(png)) != 0) return ImageReply::kMalformed;
   png_set_read_fn(png, source, ReadBytes);
   png_set_user_limits(png, 1 << 20, 1 << 20);
@@ -42,7 +42,7 @@ ImageReply Read(png_structp png, png_infop info, Source* source, int64_t max_pix
   if (static_cast<int64_t>(width) * height > max_pixels) return ImageReply::kTooLarge;
   png_uint_32 exif_bytes = 0;
   png_bytep exif = nullptr;
-  *orientation = png_get_eXIf_1(png, info, &exif_bytes, &exif) == 0 ? 1 : OrientationOf({exif, exif_bytes});
+  if (png_get_eXIf_1(png, info, &exif_bytes, &exif) != 0) out->orientation = OrientationOf({exif, exif_bytes});
   ConvertToRgb(png);
   png_set_interlace_handling(png);
   png_read_update_info(png, info);
@@ -66,13 +66,10 @@ DecodedImage DecodePng(std::span<const uint8_t> file, int64_t max_pixels) {
   Source source{file};
   DecodedImage out;
   std::vector<png_bytep> rows;
-  int orientation = 1;
   const ImageReply status =
-      info == nullptr ? ImageReply::kOutOfMemory : Read(png, info, &source, max_pixels, &out, &rows, &orientation);
+      info == nullptr ? ImageReply::kOutOfMemory : Read(png, info, &source, max_pixels, &out, &rows);
   png_destroy_read_struct(&png, &info, nullptr);
-  if (status != ImageReply::kDecoded) return Failed(status);
-  MakeUpright(orientation, &out);
-  return out;
+  return status == ImageReply::kDecoded ? out : Failed(status);
 }
 
 }  // namespace ringside::decoder

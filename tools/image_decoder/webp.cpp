@@ -39,7 +39,7 @@ DecodedImage DecodeWebp(std::span<const uint8_t> file, int64_t max_pixels) {
     return Failed(ImageReply::kMalformed);
   }
   out.header = {ImageReply::kDecoded, static_cast<uint32_t>(width), static_cast<uint32_t>(height)};
-  MakeUpright(OrientationOf(FindExif(file)), &out);
+  out.orientation = OrientationOf(FindExif(file));
   return out;
 }
 

@@ -1,6 +1,7 @@
 #include "session/chat/templates/image_pieces.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 namespace ringside {
@@ -12,15 +13,16 @@ void AppendPiece(std::string_view text, bool markup, Rendering* out) {
 
 }  // namespace
 
-Status PlaceImages(std::string_view markup, std::string_view placeholder, std::vector<std::vector<TokenId>> images,
-                   Rendering* rendering) {
+Status PlaceImages(std::string_view markup, std::string_view placeholder, std::string_view around,
+                   std::vector<std::vector<TokenId>> images, Rendering* rendering) {
   // A template that writes no images in this way still gets them.
   size_t at = markup.find(placeholder);
   if (at == markup.npos) {
     markup = placeholder;
     at = 0;
   }
-  const std::string_view before = markup.substr(0, at), after = markup.substr(at + placeholder.size());
+  const std::string before = std::string(markup.substr(0, at)).append(around),
+                    after = std::string(around).append(markup.substr(at + placeholder.size()));
   Rendering out{.end = rendering->end};
   std::vector<size_t> moved;  // by old index
   for (const TextPiece& piece : rendering->pieces) {

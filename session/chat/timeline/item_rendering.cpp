@@ -39,12 +39,8 @@ Status PlaceImagesOf(std::span<const Item> items, const Codec& codec, Rendering*
     }
   }
   if (images.empty()) return Status::Ok();
-  const std::string placeholder(codec.tokenizer.TokenName(codec.images->placeholder()));
-  const std::string& around = codec.images->text_around();
-  std::string markup = codec.chat.image_markup();
-  if (markup.find(placeholder) == markup.npos) markup = placeholder;
-  markup.replace(markup.find(placeholder), placeholder.size(), around + placeholder + around);
-  return PlaceImages(markup, placeholder, std::move(images), rendering);
+  const std::string_view placeholder = codec.tokenizer.TokenName(codec.images->placeholder());
+  return PlaceImages(codec.chat.image_markup(), placeholder, codec.images->text_around(), std::move(images), rendering);
 }
 
 Result<std::vector<PlacedImage>> Timeline::PlacedImages(const ImageFormat* format) const {

@@ -91,11 +91,11 @@ TEST_F(ImageSessionTest, TextThatLooksLikeAnImageIsText) {
 
 TEST_F(ImageSessionTest, AStrayImageByteIsNoImage) {
   Rendering rendering{.pieces = {{"a\xFF\xFF", false}}};
-  EXPECT_FALSE(PlaceImages("", "<|image|>", {{1}}, &rendering).ok());
-  EXPECT_FALSE(PlaceImages("", "<|image|>", {{1}, {2}, {3}}, &rendering).ok());
+  EXPECT_FALSE(PlaceImages("", "<|image|>", "", {{1}}, &rendering).ok());
+  EXPECT_FALSE(PlaceImages("", "<|image|>", "", {{1}, {2}, {3}}, &rendering).ok());
   rendering.message_starts = {0, 1};
   rendering.pinned_pieces = 1;
-  ASSERT_TRUE(PlaceImages("<b><|image|>", "<|image|>", {{1}, {2}}, &rendering).ok());
+  ASSERT_TRUE(PlaceImages("<b><|image|>", "<|image|>", "", {{1}, {2}}, &rendering).ok());
   EXPECT_EQ(rendering.Text(), "a<b><|image|><b><|image|>");
   EXPECT_EQ(rendering.message_starts, (std::vector<size_t>{0, 5}));
   EXPECT_EQ(rendering.pinned_pieces, 5U);
