@@ -68,9 +68,8 @@ class Network {
   }
   /// Null if it reads no images.
   virtual const ImageFormat* image_format() const { return nullptr; }
-  /// The embeddings of a picture's tokens; null while they are incomplete. Each call computes
-  /// for about the cost of `rows` prompt rows, and adds its cost to `*spent`. REQUIRES: image_format(), which accepts
-  /// the picture.
+  /// The embeddings of a picture's tokens; null while they are incomplete. Each call does work that costs about as much
+  /// as `rows` prompt rows, and adds its cost to `*spent`. REQUIRES: image_format(), which accepts the picture.
   virtual std::shared_ptr<const ImageRows> EncodeImage(const Picture& picture, int64_t rows, int64_t* spent) {
     (void)picture, (void)rows, (void)spent;
     return nullptr;

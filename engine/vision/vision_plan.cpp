@@ -56,7 +56,7 @@ constexpr VisionRule kSiglip[] = {
     {VisionRole::kOutputNormBias, "post_layernorm.bias"},
 };
 
-// Of CLIP and SigLIP.
+// CLIP and SigLIP have these.
 constexpr VisionRule kClipLayers[] = {
     {VisionRole::kNorm, "encoder.layers.{}.layer_norm1.weight"},
     {VisionRole::kNormBias, "encoder.layers.{}.layer_norm1.bias"},

@@ -37,7 +37,7 @@ TEST(Scheduler, IndivisibleChunksAreTakenAsAWhole) {
   later.deadline_ns = 3;
   EXPECT_EQ(Plan({text, later}, limits), (Take{40, 0}));
   EXPECT_EQ(Plan({text, later}, {.prompt_rows = 300, .chunk = 256}), (Take{40, 256}));
-  // Whole tiles leave no part of it out.
+  // Rounding to tiles does not shorten it.
   EXPECT_EQ(Plan({text, later}, {.prompt_rows = 300, .chunk = 256, .tile = 128}), (Take{0, 256}));
 }
 

@@ -43,7 +43,7 @@ TEST_P(Device, MemoryIsZeroedAndCopied) {
   EXPECT_EQ(backend_->Allocate(size_t{1} << 60).status().code(), StatusCode::kOverloaded);
 }
 
-// Of three uploads: the host fills one buffer while the device copies the other.
+// They take three uploads: the host fills one buffer while the device copies the other.
 TEST_P(Device, LargeWeightsArriveWhole) {
   if (GetParam() == "cpu") GTEST_SKIP() << "the CPU has its own layout";
   const int64_t rows = 20'000, cols = 2048;

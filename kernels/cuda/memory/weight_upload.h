@@ -31,7 +31,7 @@ class WeightUpload {
  private:
   struct Buffer {
     uint8_t* pinned = nullptr;
-    std::vector<uint8_t> pageable;  // if the host cannot pin as much
+    std::vector<uint8_t> pageable;  // if the host cannot pin the bytes
     size_t bytes = 0;               // of `pinned`
     cudaEvent_t copied = nullptr;
   };

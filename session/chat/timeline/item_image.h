@@ -21,7 +21,7 @@ struct ImageFile {
   int64_t width = 0, height = 0;
   Sha256Digest digest{};
 
-  /// Of its picture: RGB.
+  /// Size of its decoded pixels: RGB.
   int64_t decoded_bytes() const { return width * height * 3; }
 };
 

@@ -41,7 +41,7 @@ TEST_P(ProjectorFamilies, EqualTheReference) {
   }
 }
 
-// The first converters exchanged the names of an MLP's matrices, which their shapes tell.
+// The first converters exchanged the names of an MLP's matrices. Their shapes show it.
 TEST_F(Projectors, WithExchangedNamesAreRead) {
   std::filesystem::remove_all(folder_);
   std::filesystem::copy(VisionFolder("gemma3_gguf"), folder_);
