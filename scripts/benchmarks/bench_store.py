@@ -39,9 +39,9 @@ def free_ports(count):
 class Stores:
     """Fresh stores of both kinds, and servers on them."""
 
-    def __init__(self, folder, postgres):
+    def __init__(self, folder, postgres, model):
         self.folder, self.postgres = folder, postgres
-        self.model = tiny_model.make(folder / "tiny.gguf")
+        self.model = model or tiny_model.make(folder / "tiny.gguf")
         self.made = 0
 
     def fresh(self, kind):
@@ -214,13 +214,14 @@ def main():
     parser.add_argument("--sessions", type=int, default=100_000)
     parser.add_argument("--stores", nargs="+", choices=STORES, default=STORES)
     parser.add_argument("--folder", type=Path, help="folder of both stores")
+    parser.add_argument("--model", type=Path, help="default: a tiny one with random weights")
     options = parser.parse_args()
     assert os.access(server_path(), os.X_OK), server_path()
     with tempfile.TemporaryDirectory(prefix="ringside-bench-", dir=options.folder) as folder, contextlib.ExitStack() as stack:
         postgres = None
         if "PostgreSQL" in options.stores:
             postgres = stack.enter_context(PostgresCluster(ports=free_ports(2), in_memory=False, parent=options.folder))
-        globals()[f"bench_{options.what}"](options, Stores(Path(folder), postgres))
+        globals()[f"bench_{options.what}"](options, Stores(Path(folder), postgres, options.model))
 
 
 main()
