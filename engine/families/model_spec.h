@@ -34,6 +34,9 @@ enum class RecurrenceMatrices {
 struct Rotation {
   std::vector<double> inverse_frequencies;  // [rotary / 2], scaling applied
   double magnitude = 1.0;                   // a factor on cos and sin (YaRN, LongRoPE)
+  // [rotary / 2], or empty for all 0: which of a token's three positions turns a pair; 0 time, 1 row, 2 column. They
+  // differ for images alone (Qwen2-VL, Wang et al. 2024).
+  std::vector<uint8_t> axes;
 };
 
 /// Multi-head latent attention (DeepSeek-V2, DeepSeek-AI 2024): a token's keys and values are expanded from one latent,

@@ -161,7 +161,7 @@ void StepPipeline::EncodeImages(std::vector<bool>* ready) {
         (*ready)[i] = false;
         break;
       }
-      turn.SetImageRows(*image, std::move(rows));
+      turn.images().SetRows(*image, std::move(rows));
     }
   }
 }

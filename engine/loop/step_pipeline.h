@@ -94,6 +94,7 @@ class StepPipeline {
     std::vector<StepPart> parts;
     std::vector<std::pair<RunningTurn*, bool>> turns;
     void Add(RunningTurn& turn, bool awaits, StepPart part) {
+      part.image_grids = turn.images().grids();
       parts.push_back(part);
       turns.emplace_back(&turn, awaits);
     }

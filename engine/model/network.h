@@ -8,6 +8,7 @@
 
 #include "cache/kv_cache.h"
 #include "engine/text/tokenizer.h"
+#include "engine/vision/image_grid.h"
 #include "engine/vision/image_rows.h"
 #include "engine/vision/picture.h"
 #include "kernels/row_sampling_params.h"
@@ -33,6 +34,9 @@ struct StepPart {
   // The embeddings of its image tokens (engine/vision/image_tokens.h), in order: a row of the stream each, in host
   // memory that is valid until the step is finished.
   std::span<const float* const> image_rows = {};
+  // The images of the sequence up to the end of its rows, if the network has positions of rows and columns; else
+  // ignored.
+  std::span<const ImageGrid> image_grids = {};
 };
 
 /// Properties that the engine needs to create caches and to refuse unsupported requests.

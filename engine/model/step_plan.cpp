@@ -33,6 +33,8 @@ void StepPlanner::Plan(std::span<const StepPart> parts, StepPlan* plan) {
   plan->first_live.clear();
   plan->last_seen.clear();
   plan->pinned_positions.clear();
+  plan->rotary.clear();
+  plan->pinned_rotary.clear();
   plan->wanted_rows.clear();
   plan->hidden_rows.clear();
   plan->segments.clear();
@@ -90,6 +92,7 @@ void StepPlanner::Plan(std::span<const StepPart> parts, StepPlan* plan) {
     state_ends_.push_back(plan->state_writes.size());
     caches_.push_back(part.cache);
     NoteVirtualRows(part, first_row, plan);
+    NoteRotary(part, position, plan);
     if (spec_.images_see_all) NoteLastSeen(part, position, plan);
     if (part.adapter != 0) {
       plan->adapters.resize(static_cast<size_t>(first_row));
@@ -98,6 +101,10 @@ void StepPlanner::Plan(std::span<const StepPart> parts, StepPlan* plan) {
   }
   if (!plan->adapters.empty()) plan->adapters.resize(plan->ids.size());
   if (plan->image_rows.empty()) plan->last_seen.clear();
+  if (std::ranges::all_of(parts, [](const StepPart& part) { return part.image_grids.empty(); })) {
+    plan->rotary.clear();
+    plan->pinned_rotary.clear();
+  }
   plan->shape = parts.front().cache->shape();
   plan->PointSegments(state_ends_);
   shared_prefixes_.Find(caches_, plan->segments);
@@ -111,6 +118,22 @@ void StepPlanner::NoteVirtualRows(const StepPart& part, int64_t first_row, StepP
   if (end == part.tokens.begin()) return;
   CHECK_GT(part.adapter, 0);
   plan->virtual_rows.push_back({first_row, end - part.tokens.begin(), part.tokens.front() - spec_.vocab, part.adapter});
+}
+
+// Images advance the rotary position by less than their tokens. Without evicted tokens the position against pinned keys
+// is the row's own, else less by what the evicted ones have advanced.
+void StepPlanner::NoteRotary(const StepPart& part, int64_t position, StepPlan* plan) const {
+  if (std::ranges::all_of(spec_.rotations, [](const Rotation& one) { return one.axes.empty(); })) return;
+  const Ring& ring = part.cache->ring();
+  const int64_t pinned = ring.window().pinned;
+  for (int64_t p = position; p < position + std::ssize(part.tokens); ++p) {
+    const RotaryPosition own = RotaryPositionOf(part.image_grids, p);
+    plan->rotary.push_back(own);
+    const int64_t first = pinned == 0 || p < pinned ? pinned : ring.FirstLive(p);
+    const int64_t evicted =
+        RotaryPositionOf(part.image_grids, first).time - RotaryPositionOf(part.image_grids, pinned).time;
+    plan->pinned_rotary.push_back(own - evicted);
+  }
 }
 
 // Consecutive image tokens are those of one image, because markers surround each (ImageFormat).
@@ -140,28 +163,44 @@ void StepPlanner::ComputeAngles(size_t rotation, StepPlan* plan) {
   StepPlan::AngleRows& out = plan->angle_rows[rotation];
   RopeAngles& angles = plan->angles[rotation];
   const size_t pairs = turns.inverse_frequencies.size(), rows = plan->ids.size();
-  const bool evicted = plan->pinned_positions != plan->positions;
-  if (plan->segments.size() == 1 && !evicted && AngleTable::SideBySide(plan->positions.front(), plan->rows())) {
+  const bool grids = !plan->rotary.empty();
+  const bool evicted = grids ? plan->pinned_rotary != plan->rotary : plan->pinned_positions != plan->positions;
+  if (!grids && plan->segments.size() == 1 && !evicted &&
+      AngleTable::SideBySide(plan->positions.front(), plan->rows())) {
     const AngleTable::Angles own = table.Of(turns, plan->positions.front());
     for (const int64_t position : plan->positions) table.Of(turns, position);
     angles = {own.cosines, own.sines, own.cosines, own.sines};
     return;
   }
-  const auto copy = [&](int64_t position, size_t row, std::vector<float>& cosines, std::vector<float>& sines) {
-    const AngleTable::Angles at = table.Of(turns, position);
+  const auto copy = [&](const RotaryPosition& position, size_t row, std::vector<float>& cosines,
+                        std::vector<float>& sines) {
+    const AngleTable::Angles at = table.Of(turns, position.time);
     std::copy_n(at.cosines, pairs, cosines.data() + row * pairs);
     std::copy_n(at.sines, pairs, sines.data() + row * pairs);
+    for (const auto& [axis, place] : {std::pair<int, int64_t>{1, position.row}, {2, position.column}}) {
+      if (turns.axes.empty() || place == position.time) continue;
+      const AngleTable::Angles other = table.Of(turns, place);
+      for (size_t j = 0; j < pairs; ++j) {
+        if (turns.axes[j] != axis) continue;
+        cosines[row * pairs + j] = other.cosines[j];
+        sines[row * pairs + j] = other.sines[j];
+      }
+    }
+  };
+  const auto rotary_of = [&](const std::vector<RotaryPosition>& rotary, const std::vector<int64_t>& positions,
+                             size_t row) {
+    return grids ? rotary[row] : RotaryPosition{positions[row], positions[row], positions[row]};
   };
   out.own_cos.resize(rows * pairs);
   out.own_sin.resize(rows * pairs);
-  for (size_t r = 0; r < rows; ++r) copy(plan->positions[r], r, out.own_cos, out.own_sin);
+  for (size_t r = 0; r < rows; ++r) copy(rotary_of(plan->rotary, plan->positions, r), r, out.own_cos, out.own_sin);
   angles = {out.own_cos.data(), out.own_sin.data(), out.own_cos.data(), out.own_sin.data()};
   if (!evicted) return;
   out.pinned_cos = out.own_cos;
   out.pinned_sin = out.own_sin;
   for (size_t r = 0; r < rows; ++r) {
-    const int64_t c = plan->pinned_positions[r];
-    if (c != plan->positions[r]) copy(c, r, out.pinned_cos, out.pinned_sin);
+    const RotaryPosition c = rotary_of(plan->pinned_rotary, plan->pinned_positions, r);
+    if (c != rotary_of(plan->rotary, plan->positions, r)) copy(c, r, out.pinned_cos, out.pinned_sin);
   }
   angles.pinned_cos = out.pinned_cos.data();
   angles.pinned_sin = out.pinned_sin.data();

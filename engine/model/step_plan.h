@@ -22,7 +22,9 @@ struct StepPlan {
   std::vector<int64_t> hidden_rows;       // rows with hidden states
   std::vector<int64_t> pinned_positions;  // [T] position of a row's query against pinned keys; its own position if
                                           // there are none
-  std::vector<int> adapters;              // [T] StepPart::adapter of each row; empty if no row has one
+  // [T] rotary positions, and those against pinned keys; empty if they equal `positions` and `pinned_positions`.
+  std::vector<RotaryPosition> rotary, pinned_rotary;
+  std::vector<int> adapters;  // [T] StepPart::adapter of each row; empty if no row has one
   /// Rows whose input is not a token embedding but a row of an adapter's soft prompt, from its row `first` on; their
   /// ids are 0.
   struct VirtualRows {
@@ -77,6 +79,7 @@ class StepPlanner {
  private:
   void ComputeAngles(size_t rotation, StepPlan* plan);
   void NoteVirtualRows(const StepPart& part, int64_t first_row, StepPlan* plan) const;
+  void NoteRotary(const StepPart& part, int64_t position, StepPlan* plan) const;
   void NoteLastSeen(const StepPart& part, int64_t position, StepPlan* plan) const;
 
   const ModelSpec& spec_;

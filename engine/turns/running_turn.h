@@ -41,7 +41,7 @@ struct TurnRows {
 class RunningTurn {
  public:
   RunningTurn(TurnRequest request, int64_t submitted_ns)
-      : request_(std::move(request)), images_(request_.images), clock_(submitted_ns) {}
+      : request_(std::move(request)), images_(request_.images, request_.tokens), clock_(submitted_ns) {}
   virtual ~RunningTurn() = default;
   RunningTurn(const RunningTurn&) = delete;
   RunningTurn& operator=(const RunningTurn&) = delete;
@@ -63,11 +63,9 @@ class RunningTurn {
   /// Additional caches, for beams.
   int64_t branches() const;
 
-  /// The image whose rows its next tokens need; null if they need none, or if SetImageRows has set them.
+  /// The image whose rows its next tokens need; null if they need none, or if they are set (TurnImages::SetRows).
   const ImageInput* FindPendingImage() const;
-  void SetImageRows(const ImageInput& image, std::shared_ptr<const ImageRows> rows) {
-    images_.SetRows(image, std::move(rows));
-  }
+  TurnImages& images() { return images_; }
 
   /// Queue position (1 = next): notifies the sink if it changed and the turn has not started.
   void NotifyPosition(int64_t position);

@@ -12,6 +12,7 @@
 #include "engine/sequence.h"
 #include "engine/text/tokenizer.h"
 #include "engine/turn_request.h"
+#include "engine/vision/image_grid.h"
 #include "engine/vision/image_input.h"
 #include "engine/vision/image_rows.h"
 
@@ -19,8 +20,11 @@ namespace ringside {
 
 class TurnImages {
  public:
-  /// REQUIRES: `images` outlives it; positions ascend.
-  explicit TurnImages(std::span<const ImageInput> images) : images_(images), rows_(images.size()) {}
+  /// `timeline`: all tokens that may contain images. REQUIRES: `images` outlives it; positions ascend.
+  TurnImages(std::span<const ImageInput> images, std::span<const TokenId> timeline)
+      : images_(images), grids_(FindImageGrids(timeline)), rows_(images.size()) {}
+
+  std::span<const ImageGrid> grids() const { return grids_; }
 
   /// The image whose rows must be computed before the token at `position`; null if there is none, or if its rows are
   /// known. REQUIRES: an image token there belongs to an image.
@@ -38,6 +42,7 @@ class TurnImages {
   std::optional<size_t> IndexAt(int64_t position) const;
 
   std::span<const ImageInput> images_;
+  const std::vector<ImageGrid> grids_;
   std::vector<std::shared_ptr<const ImageRows>> rows_;  // by image; null = not computed yet
   std::vector<const float*> pointers_;
 };

@@ -71,7 +71,7 @@ Result<std::vector<TokenId>> ImageFormat::Tokens(int64_t width, int64_t height,
   add(begin_);
   for (int64_t i = 0; i < rows * columns; ++i) {
     if (i > 0 && i % columns == 0) add(row_end_);
-    tokens.push_back(ImageToken(digest, i));
+    tokens.push_back(spec_.grids ? GridImageToken(digest, i, i % columns == 0) : ImageToken(digest, i));
   }
   add(end_);
   return tokens;

@@ -22,9 +22,9 @@ class ImageFormat {
   TokenId placeholder() const { return placeholder_; }
   /// Text on both sides of these tokens, which is tokenized with the text next to it.
   const std::string& text_around() const { return spec_.markers.around; }
-  /// All tokens that replace the placeholder: one id of ImageToken for each of the tower's rows, in order, with markers
-  /// before, between and after them. ERRORS: kInvalidArgument for a picture without pixels, with more than
-  /// limits::kMaxImagePixels, or whose sides are in too unequal a ratio.
+  /// All tokens that replace the placeholder: one id of ImageToken or GridImageToken for each of the tower's rows, in
+  /// order, with markers before, between and after them. ERRORS: kInvalidArgument for a picture without pixels, with
+  /// more than limits::kMaxImagePixels, or whose sides are in too unequal a ratio.
   Result<std::vector<TokenId>> Tokens(const Picture& picture) const;
   /// As above, for a picture of this size, with the digest of its file.
   Result<std::vector<TokenId>> Tokens(int64_t width, int64_t height, const std::array<uint8_t, 32>& digest) const;

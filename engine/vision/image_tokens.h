@@ -28,4 +28,11 @@ inline TokenId ImageToken(const std::array<uint8_t, 32>& digest, int64_t index) 
   return kFirstImageToken | static_cast<TokenId>((hash ^ (hash >> 31)) >> 34);
 }
 
+/// ImageToken of a model with positions of rows and columns (image_grid.h): the lowest bit tells whether the token
+/// begins a row of the image.
+inline TokenId GridImageToken(const std::array<uint8_t, 32>& digest, int64_t index, bool begins_row) {
+  return (ImageToken(digest, index) & ~TokenId{1}) | TokenId{begins_row};
+}
+constexpr bool BeginsImageRow(TokenId id) { return (id & 1) != 0; }
+
 }  // namespace ringside

@@ -1,5 +1,7 @@
 #include "engine/vision/patches.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "engine/vision/resize.h"
 
@@ -46,9 +48,17 @@ Patches MakePatches(const VisionSpec& spec, const Picture& picture) {
       }
     }
   };
-  for (int64_t row = 0; row < out.rows; row += merge) {
-    for (int64_t column = 0; column < out.columns; column += merge) {
-      for (int64_t i = 0; i < merge * merge; ++i) add(row + i / merge, column + i % merge);
+  const int64_t side_rows = spec.window > 0 ? spec.window * merge : out.rows,
+                side_columns = spec.window > 0 ? spec.window * merge : out.columns;
+  for (int64_t top = 0; top < out.rows; top += side_rows) {
+    for (int64_t left = 0; left < out.columns; left += side_columns) {
+      const auto before = std::ssize(out.positions);
+      for (int64_t row = top; row < std::min(top + side_rows, out.rows); row += merge) {
+        for (int64_t column = left; column < std::min(left + side_columns, out.columns); column += merge) {
+          for (int64_t i = 0; i < merge * merge; ++i) add(row + i / merge, column + i % merge);
+        }
+      }
+      out.windows.push_back(std::ssize(out.positions) - before);
     }
   }
   return out;

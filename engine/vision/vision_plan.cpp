@@ -21,7 +21,7 @@ struct VisionPart {
 };
 
 struct VisionFamily {
-  std::string_view wrapper, tower;  // model_type of config.json and of its vision_config
+  std::string_view wrapper, tower;  // model_type of config.json and of its vision_config; "": any
   Read read;
   std::array<VisionPart, 3> parts;
 };
@@ -88,6 +88,27 @@ constexpr VisionRule kProjector[] = {
 constexpr VisionRule kGemma3Projector[] = {
     {VisionRole::kProjectorNorm, "multi_modal_projector.mm_soft_emb_norm.weight"},
     {VisionRole::kProjection, "multi_modal_projector.mm_input_projection_weight"},
+};
+
+constexpr VisionRule kQwen25[] = {
+    {VisionRole::kPatch, "patch_embed.proj.weight"},
+    {VisionRole::kNorm, "blocks.{}.norm1.weight"},
+    {VisionRole::kQkv, "blocks.{}.attn.qkv.weight"},
+    {VisionRole::kQkvBias, "blocks.{}.attn.qkv.bias"},
+    {VisionRole::kOut, "blocks.{}.attn.proj.weight"},
+    {VisionRole::kOutBias, "blocks.{}.attn.proj.bias"},
+    {VisionRole::kMlpNorm, "blocks.{}.norm2.weight"},
+    {VisionRole::kGate, "blocks.{}.mlp.gate_proj.weight"},
+    {VisionRole::kGateBias, "blocks.{}.mlp.gate_proj.bias"},
+    {VisionRole::kUp, "blocks.{}.mlp.up_proj.weight"},
+    {VisionRole::kUpBias, "blocks.{}.mlp.up_proj.bias"},
+    {VisionRole::kDown, "blocks.{}.mlp.down_proj.weight"},
+    {VisionRole::kDownBias, "blocks.{}.mlp.down_proj.bias"},
+    {VisionRole::kProjectorNorm, "merger.ln_q.weight"},
+    {VisionRole::kFirst, "merger.mlp.0.weight"},
+    {VisionRole::kFirstBias, "merger.mlp.0.bias"},
+    {VisionRole::kSecond, "merger.mlp.2.weight"},
+    {VisionRole::kSecondBias, "merger.mlp.2.bias"},
 };
 
 Result<Activation> ReadVisionActivation(const ConfigJson& config, std::string_view key, std::string_view otherwise) {
@@ -197,11 +218,52 @@ Status ReadGemma3(const FlatJson& config, VisionSpec* spec) {
   return Status::Ok();
 }
 
+/// What the towers of Qwen2-VL and later have in common. REQUIRES: `spec` has the family's defaults.
+Status ReadQwen(const FlatJson& config, VisionSpec* spec) {
+  const ConfigJson vision(config, "vision_config.");
+  RETURN_IF_ERROR(vision.Optional("depth", &spec->layers));
+  RETURN_IF_ERROR(vision.Optional("num_heads", &spec->heads));
+  RETURN_IF_ERROR(ReadTowerSizes(vision, spec));
+  spec->merge = spec->frames = 2;
+  RETURN_IF_ERROR(vision.Optional("spatial_merge_size", &spec->merge));
+  RETURN_IF_ERROR(vision.Optional("temporal_patch_size", &spec->frames));
+  spec->norm_eps = spec->projector_eps = 1e-6f;
+  spec->biases = true;
+  spec->positions = VisionPositions::kSplitRotary;
+  RETURN_IF_ERROR(vision.Optional("rope_parameters.rope_theta", &spec->rope_theta));
+  spec->joins = spec->projector_norm = spec->projector_biases = true;
+  const int64_t token = spec->token_pixels() * spec->token_pixels();
+  spec->preprocessing.fit = PictureFit::kArea;
+  spec->preprocessing.least_pixels = 4 * token;
+  spec->preprocessing.most_pixels = 1280 * token;
+  spec->grids = true;
+  return Status::Ok();
+}
+
+Status ReadQwen25(const FlatJson& config, VisionSpec* spec) {
+  const ConfigJson vision(config, "vision_config.");
+  *spec = {.layers = 32, .hidden = 3584, .heads = 16, .ffn = 3420, .patch = 14};
+  RETURN_IF_ERROR(ReadQwen(config, spec));
+  ASSIGN_OR_RETURN(spec->activation, ReadVisionActivation(vision, "hidden_act", "silu"));
+  int64_t window = 112;
+  RETURN_IF_ERROR(vision.Optional("window_size", &window));
+  spec->window = std::max<int64_t>(window, 0) / std::max<int64_t>(spec->token_pixels(), 1);
+  if (spec->window < 1) return InvalidArgument(fmt::format("vision_config: 'window_size' is {}", window));
+  if (!vision.Has("fullatt_block_indexes.0")) {
+    for (int64_t layer = 7; layer < spec->layers; layer += 8) spec->whole_layers.push_back(layer);
+  }
+  for (int64_t i = 0; i < spec->layers && vision.Has(fmt::format("fullatt_block_indexes.{}", i)); ++i) {
+    RETURN_IF_ERROR(vision.Optional(fmt::format("fullatt_block_indexes.{}", i), &spec->whole_layers.emplace_back()));
+  }
+  return Status::Ok();
+}
+
 constexpr VisionPart kPixtralParts[] = {{kPixtral, "patch_conv.weight"},
                                         {kProjector, "multi_modal_projector.linear_1.weight"}};
 constexpr std::string_view kClipKnown = "embeddings.patch_embedding.weight",
                            kClipLayersKnown = "encoder.layers.0.layer_norm1.weight";
 constexpr VisionFamily kFamilies[] = {
+    {"qwen2_5_vl", "", ReadQwen25, {VisionPart{kQwen25, "patch_embed.proj.weight"}}},
     {"mistral3", "pixtral", ReadMistral3, {kPixtralParts[0], kPixtralParts[1]}},
     {"llava", "pixtral", ReadPixtral, {kPixtralParts[0], kPixtralParts[1]}},
     {"llava",
@@ -215,24 +277,34 @@ constexpr VisionFamily kFamilies[] = {
       VisionPart{kGemma3Projector, "multi_modal_projector.mm_input_projection_weight"}}},
 };
 
+/// The filter, and the values' normalisation.
+Status ReadColors(const ConfigJson& file, VisionPreprocessing* to) {
+  int64_t filter = to->resampling == Resampling::kBicubic ? 3 : 2;
+  RETURN_IF_ERROR(file.Optional("resample", &filter));
+  if (filter != 2 && filter != 3)
+    return InvalidArgument(fmt::format("'resample' is {}; 2 and 3 are supported", filter));
+  to->resampling = filter == 3 ? Resampling::kBicubic : Resampling::kBilinear;
+  for (size_t channel = 0; channel < 3; ++channel) {
+    RETURN_IF_ERROR(file.Optional(fmt::format("image_mean.{}", channel), &to->mean[channel]));
+    RETURN_IF_ERROR(file.Optional(fmt::format("image_std.{}", channel), &to->deviation[channel]));
+  }
+  return Status::Ok();
+}
+
 /// Settings of the image processor, under a prefix that depends on the file's version.
 Status ReadProcessor(const ConfigJson& file, VisionSpec* spec) {
   VisionPreprocessing& to = spec->preprocessing;
+  if (to.fit == PictureFit::kArea) {
+    for (const char* key : {"size.shortest_edge", "min_pixels"}) RETURN_IF_ERROR(file.Optional(key, &to.least_pixels));
+    for (const char* key : {"size.longest_edge", "max_pixels"}) RETURN_IF_ERROR(file.Optional(key, &to.most_pixels));
+    return ReadColors(file, &to);
+  }
   const bool crops = to.fit == PictureFit::kCrop, square = to.fit == PictureFit::kSquare;
   RETURN_IF_ERROR(file.Optional(crops ? "size.shortest_edge" : square ? "size.height" : "size.longest_edge", &to.edge));
   int64_t crop = to.edge;
   if (crops) RETURN_IF_ERROR(file.Optional("crop_size.height", &crop));
   if (crop != to.edge) return InvalidArgument(fmt::format("pictures of {} pixels are cropped to {}", to.edge, crop));
-  int64_t filter = to.resampling == Resampling::kBicubic ? 3 : 2;
-  RETURN_IF_ERROR(file.Optional("resample", &filter));
-  if (filter != 2 && filter != 3)
-    return InvalidArgument(fmt::format("'resample' is {}; 2 and 3 are supported", filter));
-  to.resampling = filter == 3 ? Resampling::kBicubic : Resampling::kBilinear;
-  for (size_t channel = 0; channel < 3; ++channel) {
-    RETURN_IF_ERROR(file.Optional(fmt::format("image_mean.{}", channel), &to.mean[channel]));
-    RETURN_IF_ERROR(file.Optional(fmt::format("image_std.{}", channel), &to.deviation[channel]));
-  }
-  return Status::Ok();
+  return ReadColors(file, &to);
 }
 
 /// The part of a tensor's name before `known`, for the only name that ends with it.
@@ -248,8 +320,9 @@ Result<std::optional<VisionPlan>> PlanVision(const FlatJson& config, std::span<c
                                              std::span<const std::string_view> tensor_names, int64_t text_hidden) {
   const std::string wrapper = config.String("model_type").value_or(""),
                     tower = config.String("vision_config.model_type").value_or("");
-  const auto* family = std::ranges::find_if(
-      kFamilies, [&](const VisionFamily& one) { return one.wrapper == wrapper && one.tower == tower; });
+  const auto* family = std::ranges::find_if(kFamilies, [&](const VisionFamily& one) {
+    return one.wrapper == wrapper && (one.tower.empty() || one.tower == tower);
+  });
   if (family == std::end(kFamilies)) return std::optional<VisionPlan>();
   VisionPlan plan;
   std::vector<std::string_view> prefixes;

@@ -17,7 +17,7 @@
 namespace ringside {
 
 enum class VisionRole {
-  kPatch,      // [D, 3, patch, patch]
+  kPatch,      // [D, 3, patch, patch]; [D, 3, frames, patch, patch] with several frames
   kPatchBias,  // [D]
   kClass,      // [D]
   kPositions,  // [grid^2, D]; with a class token, its own before
@@ -32,22 +32,25 @@ enum class VisionRole {
   kQueryBias,
   kKeyBias,
   kValueBias,
+  kQkv,  // [3 H d, D], the three in one
+  kQkvBias,
   kOutBias,
   kMlpNorm,  // [D]
   kMlpNormBias,
   kGate,  // [F, D]
   kUp,
   kDown,  // [D, F]
+  kGateBias,
   kUpBias,
   kDownBias,
   kOutputNorm,  // [D], after the layers
   kOutputNormBias,
   kProjectorNorm,  // [D]
   kMerger,         // [D, D merge^2]: column (channel, row, column)
-  kFirst,          // [text hidden, D]
+  kFirst,          // [text hidden, D]; [D merge^2, D merge^2] of joined patches
   kProjection,     // [D, text hidden]: kFirst, transposed
   kFirstBias,
-  kSecond,  // [text hidden, text hidden]
+  kSecond,  // [text hidden, text hidden or D merge^2]
   kSecondBias,
 };
 

@@ -21,10 +21,18 @@ Status CheckVisionSpec(const VisionSpec& spec) {
   RETURN_IF_ERROR(check("MLP's width", spec.ffn, kMaxSize));
   RETURN_IF_ERROR(check("patch size", spec.patch, 256));
   RETURN_IF_ERROR(check("merged patches", spec.merge, 8));
-  RETURN_IF_ERROR(check("picture size", spec.preprocessing.edge, kMaxSize));
+  if (spec.preprocessing.fit == PictureFit::kArea) {
+    const int64_t token = spec.token_pixels() * spec.token_pixels();
+    RETURN_IF_ERROR(check("largest picture", spec.preprocessing.most_pixels / token, kMaxPatches));
+    RETURN_IF_ERROR(check("smallest picture", spec.preprocessing.least_pixels, spec.preprocessing.most_pixels));
+    RETURN_IF_ERROR(check("number of frames", spec.frames, 8));
+  } else {
+    RETURN_IF_ERROR(check("picture size", spec.preprocessing.edge, kMaxSize));
+  }
+  if (spec.window != 0) RETURN_IF_ERROR(check("window", spec.window, 256));
   // Axial rotation divides a head's pairs between rows and columns.
   if (spec.head_dim % 4 != 0) return InvalidArgument("the vision tower's head size must be a multiple of 4");
-  RETURN_IF_ERROR(check("largest number of patches", spec.grid_patches(), kMaxPatches));
+  RETURN_IF_ERROR(check("largest number of patches", spec.most_patches(), kMaxPatches));
   if (spec.positions == VisionPositions::kLearned && spec.preprocessing.edge % spec.token_pixels() != 0) {
     return InvalidArgument("the vision tower's picture size must be a multiple of its patch size, and of a token's");
   }
@@ -41,6 +49,7 @@ using ShapeFor = Shape (*)(const VisionSpec& spec);
 Shape OfHidden(const VisionSpec& spec) { return {spec.hidden}; }
 Shape OfHeads(const VisionSpec& spec) { return {spec.heads * spec.head_dim}; }
 Shape OfText(const VisionSpec& spec) { return {spec.text_hidden}; }
+Shape OfQkv(const VisionSpec& spec) { return {3 * spec.heads * spec.head_dim}; }
 Shape FromHidden(const VisionSpec& spec) { return {spec.heads * spec.head_dim, spec.hidden}; }
 Shape OfMlp(const VisionSpec& spec) { return {spec.ffn, spec.hidden}; }
 bool Always(const VisionSpec&) { return true; }
@@ -56,6 +65,7 @@ struct RoleTraits {
 constexpr RoleTraits kRoles[] = {
     {VisionRole::kPatch,
      [](const VisionSpec& spec) {
+       if (spec.frames > 1) return Shape{spec.hidden, 3, spec.frames, spec.patch, spec.patch};
        return Shape{spec.hidden, 3, spec.patch, spec.patch};
      }},
     {VisionRole::kPatchBias, OfHidden},
@@ -78,6 +88,11 @@ constexpr RoleTraits kRoles[] = {
     {VisionRole::kQueryBias, OfHeads},
     {VisionRole::kKeyBias, OfHeads},
     {VisionRole::kValueBias, OfHeads},
+    {VisionRole::kQkv,
+     [](const VisionSpec& spec) {
+       return Shape{3 * spec.heads * spec.head_dim, spec.hidden};
+     }},
+    {VisionRole::kQkvBias, OfQkv},
     {VisionRole::kOutBias, OfHidden},
     {VisionRole::kMlpNorm, OfHidden},
     {VisionRole::kMlpNormBias, OfHidden},
@@ -87,6 +102,7 @@ constexpr RoleTraits kRoles[] = {
      [](const VisionSpec& spec) {
        return Shape{spec.hidden, spec.ffn};
      }},
+    {VisionRole::kGateBias, [](const VisionSpec& spec) { return Shape{spec.ffn}; }},
     {VisionRole::kUpBias, [](const VisionSpec& spec) { return Shape{spec.ffn}; }},
     {VisionRole::kDownBias, OfHidden},
     {VisionRole::kOutputNorm, OfHidden},
@@ -99,16 +115,16 @@ constexpr RoleTraits kRoles[] = {
      HasProjectorNorm},
     {VisionRole::kFirst,
      [](const VisionSpec& spec) {
-       return Shape{spec.text_hidden, spec.hidden};
+       return Shape{spec.projected(), spec.joined()};
      }},
     {VisionRole::kProjection,
      [](const VisionSpec& spec) {
        return Shape{spec.hidden, spec.text_hidden};
      }},
-    {VisionRole::kFirstBias, OfText, HasProjectorBiases},
+    {VisionRole::kFirstBias, [](const VisionSpec& spec) { return Shape{spec.projected()}; }, HasProjectorBiases},
     {VisionRole::kSecond,
      [](const VisionSpec& spec) {
-       return Shape{spec.text_hidden, spec.text_hidden};
+       return Shape{spec.text_hidden, spec.projected()};
      }},
     {VisionRole::kSecondBias, OfText, HasProjectorBiases},
 };
@@ -148,7 +164,11 @@ void SetGemma3Traits(VisionSpec* spec) {
 }
 
 Status FinishVisionSpec(VisionSpec* spec) {
-  if (spec->patch > 0 && spec->merge > 0) {
+  if (spec->preprocessing.fit == PictureFit::kArea) {
+    // Larger pictures are reduced further than by the family's processor.
+    const int64_t most = kMaxPatches * spec->patch * spec->patch;
+    spec->preprocessing.most_pixels = std::min(spec->preprocessing.most_pixels, most);
+  } else if (spec->patch > 0 && spec->merge > 0) {
     const int64_t unit = spec->token_pixels();
     spec->grid = (spec->preprocessing.edge + unit - 1) / unit * spec->merge;
   }

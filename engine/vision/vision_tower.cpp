@@ -37,9 +37,9 @@ VisionTower::VisionTower(Backend& backend, const VisionSpec& spec, VisionWeights
   attended_ = {.dtype = dtype, .columns = spec.heads * spec.padded_head()};
   mlp_in_ = {.dtype = dtype, .columns = (spec.gated ? 2 : 1) * spec.ffn};
   mlp_mid_ = {.dtype = dtype, .columns = spec.gated ? spec.ffn : 0};
-  projector_.merged = {.dtype = dtype, .columns = spec.projector_norm ? spec.hidden : 0};
+  projector_.merged = {.dtype = dtype, .columns = spec.projector_norm && !spec.joins ? spec.hidden : 0};
   projector_.means = {.columns = spec.averages ? spec.hidden : 0};
-  projector_.inner = {.dtype = dtype, .columns = spec.projector_mlp ? spec.text_hidden : 0};
+  projector_.inner = {.dtype = dtype, .columns = spec.projector_mlp ? spec.projected() : 0};
   projector_.out = {.columns = spec.text_hidden};
 }
 
@@ -57,7 +57,8 @@ Status VisionTower::Reserve() {
   }
   for (Scratch* scratch : {&projector_.merged, &projector_.means, &projector_.inner, &projector_.out})
     RETURN_IF_ERROR(reserve(*scratch, tokens));
-  ASSIGN_OR_RETURN(cache_, backend_.Allocate(static_cast<size_t>(CacheOf(most).slab_bytes())));
+  const int64_t windows = spec_.window > 0 ? spec_.most_windows() * CacheOf(spec_.window_patches()).slab_bytes() : 0;
+  ASSIGN_OR_RETURN(cache_, backend_.Allocate(static_cast<size_t>(std::max(CacheOf(most).slab_bytes(), windows))));
   return Status::Ok();
 }
 
@@ -78,15 +79,16 @@ void VisionTower::Norm(Tensor x, const VisionVector& weight, const VisionVector&
 }
 
 // Axial RoPE (Pixtral, Agrawal et al. 2024): of the head's frequencies, the even ones turn by the patch's row and the
-// odd ones by its column.
+// odd ones by its column. Or both turn by the even ones (Qwen2-VL).
 void VisionTower::ComputeAngles(const std::vector<PatchPosition>& positions) {
   cosines_.clear(), sines_.clear();
-  if (spec_.positions != VisionPositions::kAxialRotary) return;
+  if (spec_.positions == VisionPositions::kLearned) return;
+  const int64_t odd = spec_.positions == VisionPositions::kAxialRotary ? 1 : 0;
   const int64_t pairs = spec_.head_dim / 2;
   for (const PatchPosition& at : positions) {
     for (int64_t i = 0; i < pairs; ++i) {
       const bool of_row = i < pairs / 2;
-      const int64_t frequency = of_row ? 2 * i : 2 * (i - pairs / 2) + 1;
+      const int64_t frequency = of_row ? 2 * i : 2 * (i - pairs / 2) + odd;
       const double turns =
           std::pow(spec_.rope_theta, -2.0 * static_cast<double>(frequency) / static_cast<double>(spec_.head_dim));
       const double angle = static_cast<double>(of_row ? at.row : at.column) * turns;
@@ -129,6 +131,7 @@ void VisionTower::Start(const Picture& picture) {
   }
   if (weights_.input_norm.data() != nullptr) Norm(stream, weights_.input_norm, weights_.input_norm_bias, stream);
   ComputeAngles(patches.positions);
+  NotePlaces(patches);
   first_live_.assign(static_cast<size_t>(rows()), rows());  // nothing follows the patches
   backend_.Synchronize();                                   // `values` is freed
 }
@@ -136,29 +139,54 @@ void VisionTower::Start(const Picture& picture) {
 int64_t VisionTower::layer_products() const {
   const int64_t heads = spec_.heads * spec_.head_dim,
                 weights = 4 * spec_.hidden * heads + (spec_.gated ? 3 : 2) * spec_.hidden * spec_.ffn;
-  return rows() * (weights + 2 * rows() * heads);
+  return rows() * (weights + 2 * (spec_.HasWindows(layer_) ? spec_.window_patches() : rows()) * heads);
+}
+
+void VisionTower::NotePlaces(const Patches& patches) {
+  windows_ = patches.windows;
+  places_.clear();
+  const int64_t merge = spec_.merge;
+  for (size_t i = 0; spec_.window > 0 && i < patches.positions.size(); i += static_cast<size_t>(merge * merge)) {
+    const PatchPosition& first = patches.positions[i];
+    places_.push_back(first.row / merge * (patches.columns / merge) + first.column / merge);
+  }
+}
+
+std::vector<AttentionSegment> VisionTower::Segments() const {
+  const bool windows = spec_.HasWindows(layer_);
+  const KvShape shape = CacheOf(windows ? spec_.window_patches() : rows());
+  std::vector<AttentionSegment> segments;
+  auto* slab = static_cast<std::byte*>(const_cast<void*>(cache_.data()));
+  int64_t first = 0;
+  for (const int64_t window : windows ? windows_ : std::vector<int64_t>{rows()}) {
+    segments.push_back(
+        {.first_row = first, .rows = window, .pinned = window, .first_live = first_live_.data() + first, .slab = slab});
+    first += window;
+    slab += shape.slab_bytes();
+  }
+  return segments;
 }
 
 void VisionTower::Attend(const VisionLayer& layer) {
   const int64_t count = rows();
   const Tensor stream = stream_.Rows(count), normed = normed_.Rows(count), qkv = qkv_.Rows(count);
   Norm(stream, layer.norm, layer.norm_bias, normed);
-  const Weight* in[] = {&layer.qkv[0], &layer.qkv[1], &layer.qkv[2]};
+  std::vector<const Weight*> in;
+  for (const Weight& weight : layer.qkv) in.push_back(&weight);
   backend_.Linear({.x = normed, .weights = in, .bias = layer.qkv_bias.data(), .y = qkv});
-  const AttentionSegment segment{
-      .rows = count, .pinned = count, .first_live = first_live_.data(), .slab = cache_.data()};
-  const bool rotates = spec_.positions == VisionPositions::kAxialRotary;
+  const std::vector<AttentionSegment> segments = Segments();
+  const bool rotates = spec_.positions != VisionPositions::kLearned;
   const Tensor attended = attended_.Rows(count);
   backend_.Attention({.qkv = qkv,
                       .out = attended,
-                      .shape = CacheOf(count),
+                      .shape = CacheOf(spec_.HasWindows(layer_) ? spec_.window_patches() : count),
                       .heads = spec_.heads,
                       .rotary = rotates ? spec_.head_dim : 0,
                       .pairs = rotates ? spec_.rope_pairs : RopePairs::kNone,
                       .angles = {cosines_.data(), sines_.data(), cosines_.data(), sines_.data()},
                       .scores = {.scale = 1 / std::sqrt(static_cast<float>(spec_.head_dim))},
                       .seen = VisibleKeys::kPinned,
-                      .segments = {&segment, 1}});
+                      .segments = segments});
   const Weight* out[] = {&layer.out};
   backend_.Linear({.x = attended, .weights = out, .bias = layer.out_bias.data(), .y = stream, .accumulate = true});
 }
@@ -222,9 +250,13 @@ ImageRows VisionTower::Finish() {
     backend_.RmsNorm(x, weights_.projector_norm.data(), spec_.projector_eps, normed);
     // The patches of a token are adjacent rows, so that they are one row of this view.
     const int64_t joined = spec_.hidden * spec_.merge * spec_.merge;
-    const Weight* merger[] = {&weights_.merger};
-    x = projector_.merged.Rows(tokens);
-    backend_.Linear({.x = {normed.dtype, normed.data, tokens, joined, joined}, .weights = merger, .y = x});
+    x = {normed.dtype, normed.data, tokens, joined, joined};
+    if (!spec_.joins) {
+      const Weight* merger[] = {&weights_.merger};
+      const Tensor merged = projector_.merged.Rows(tokens);
+      backend_.Linear({.x = x, .weights = merger, .y = merged});
+      x = merged;
+    }
   }
   const Tensor out = projector_.out.Rows(tokens), projected = spec_.projector_mlp ? projector_.inner.Rows(tokens) : out;
   const Weight *one[] = {&weights_.first}, *two[] = {&weights_.second};
@@ -234,9 +266,14 @@ ImageRows VisionTower::Finish() {
     backend_.Linear({.x = projected, .weights = two, .bias = weights_.second_bias.data(), .y = out});
   }
   ImageRows rows{.columns = spec_.text_hidden, .values = {}};
-  rows.values.resize(static_cast<size_t>(tokens * rows.columns));
-  backend_.CopyToHost(rows.values.data(), out.data, rows.values.size() * sizeof(float));
+  std::vector<float> values(static_cast<size_t>(tokens * rows.columns));
+  backend_.CopyToHost(values.data(), out.data, values.size() * sizeof(float));
   backend_.Synchronize();
+  rows.values = places_.empty() ? std::move(values) : std::vector<float>(values.size());
+  for (size_t token = 0; token < places_.size(); ++token) {
+    std::copy_n(values.data() + static_cast<int64_t>(token) * rows.columns, rows.columns,
+                rows.values.data() + places_[token] * rows.columns);
+  }
   patches_ = 0;
   return rows;
 }

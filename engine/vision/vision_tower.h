@@ -41,10 +41,13 @@ class VisionTower {
       return {dtype, memory.data(), rows, width == 0 ? columns : width, width == 0 ? columns : width};
     }
   };
-  int64_t most_patches() const { return spec_.grid_patches(); }
+  int64_t most_patches() const { return spec_.most_patches(); }
   /// Rows of the stream: patches, after the class token if there is one.
   int64_t rows() const { return patches_ + (spec_.class_token ? 1 : 0); }
   KvShape CacheOf(int64_t rows) const;
+  /// Rows that see each other in the current layer, each with a part of the cache.
+  std::vector<AttentionSegment> Segments() const;
+  void NotePlaces(const Patches& patches);
   void ComputeAngles(const std::vector<PatchPosition>& positions);
   void Norm(Tensor x, const VisionVector& weight, const VisionVector& bias, Tensor y) const;
   void Attend(const VisionLayer& layer);
@@ -65,6 +68,8 @@ class VisionTower {
   int64_t patches_ = 0, layer_ = 0;
   std::vector<float> cosines_, sines_;  // [rows, head_dim / 2]
   std::vector<int64_t> first_live_;     // AttentionSegment
+  std::vector<int64_t> windows_;        // Patches::windows
+  std::vector<int64_t> places_;         // by token: its place, row by row; empty if it is the same
 };
 
 }  // namespace ringside

@@ -28,13 +28,17 @@ class VisionLoader {
     }
     VisionLayer none;
     VisionLayer& layer = planned.layer < 0 ? none : weights_.layers[static_cast<size_t>(planned.layer)];
+    if (planned.role == VisionRole::kQkv) layer.qkv.resize(1);
     if (const auto matrix = MatrixOf(planned.role, layer); matrix != nullptr)
       return LoadMatrix(planned.role, tensor, matrix);
-    if (VisionVector* joined = JoinedOf(planned.role, layer); joined != nullptr) return LoadJoined(tensor, joined);
+    if (VisionVector* joined = JoinedOf(planned.role, layer); joined != nullptr) {
+      return LoadJoined(tensor, joined == &layer.qkv_bias, joined);
+    }
     std::vector<float> values = Values(tensor);
     if (planned.role == VisionRole::kProjectorNorm) {
       for (float& value : values) value += spec_.projector_norm_offset;
     }
+    if (planned.role == VisionRole::kQkvBias) values = Padded(values, spec_.head_dim, spec_.padded_head());
     return Upload(values, VectorOf(planned.role, layer));
   }
 
@@ -58,6 +62,7 @@ class VisionLoader {
   Weight* MatrixOf(VisionRole role, VisionLayer& layer) {
     return Find<Weight>({{VisionRole::kPatch, &weights_.patch},
                          {VisionRole::kPositions, &weights_.positions},
+                         {VisionRole::kQkv, &layer.qkv.data()[0]},
                          {VisionRole::kQuery, &layer.qkv.data()[0]},
                          {VisionRole::kKey, &layer.qkv.data()[1]},
                          {VisionRole::kValue, &layer.qkv.data()[2]},
@@ -76,7 +81,9 @@ class VisionLoader {
   VisionVector* JoinedOf(VisionRole role, VisionLayer& layer) {
     return Find<VisionVector>({{VisionRole::kQueryBias, &layer.qkv_bias},
                                {VisionRole::kKeyBias, &layer.qkv_bias},
-                               {VisionRole::kValueBias, &layer.qkv_bias}},
+                               {VisionRole::kValueBias, &layer.qkv_bias},
+                               {VisionRole::kGateBias, &layer.mlp_in_bias},
+                               {VisionRole::kUpBias, &layer.mlp_in_bias}},
                               role);
   }
 
@@ -87,10 +94,10 @@ class VisionLoader {
                                               {VisionRole::kInputNormBias, &weights_.input_norm_bias},
                                               {VisionRole::kNorm, &layer.norm},
                                               {VisionRole::kNormBias, &layer.norm_bias},
+                                              {VisionRole::kQkvBias, &layer.qkv_bias},
                                               {VisionRole::kOutBias, &layer.out_bias},
                                               {VisionRole::kMlpNorm, &layer.mlp_norm},
                                               {VisionRole::kMlpNormBias, &layer.mlp_norm_bias},
-                                              {VisionRole::kUpBias, &layer.mlp_in_bias},
                                               {VisionRole::kDownBias, &layer.mlp_out_bias},
                                               {VisionRole::kOutputNorm, &weights_.output_norm},
                                               {VisionRole::kOutputNormBias, &weights_.output_norm_bias},
@@ -119,12 +126,15 @@ class VisionLoader {
     return Status::Ok();
   }
 
-  Status LoadJoined(const FileTensor& tensor, VisionVector* to) {
+  /// `heads`: of queries, keys and values; else of an MLP with a gate or without.
+  Status LoadJoined(const FileTensor& tensor, bool heads, VisionVector* to) {
+    const size_t parts = heads ? 3 : spec_.gated ? 2 : 1;
     std::vector<float>& all = joined_[to];
     const std::vector<float> values = Values(tensor);
     all.insert(all.end(), values.begin(), values.end());
-    if (all.size() < 3 * values.size()) return Status::Ok();
-    return Upload(Padded(std::exchange(all, {}), spec_.head_dim, spec_.padded_head()), to);
+    if (all.size() < parts * values.size()) return Status::Ok();
+    const std::vector<float> whole = std::exchange(all, {});
+    return Upload(heads ? Padded(whole, spec_.head_dim, spec_.padded_head()) : whole, to);
   }
 
   Status LoadMatrix(VisionRole role, const FileTensor& tensor, Weight* weight) {
@@ -136,7 +146,7 @@ class VisionLoader {
     std::vector<std::byte> aligned;
     std::vector<float> made;
     if (role == VisionRole::kPatch) {
-      made = Padded(Values(tensor), host.cols, PatchColumns(spec_));
+      made = Padded(SumOfFrames(Values(tensor)), spec_.patch_values(), PatchColumns(spec_));
       host.cols = PatchColumns(spec_);
     } else if (role == VisionRole::kProjection) {
       made = Transposed(Values(tensor), host.cols);
@@ -166,7 +176,8 @@ class VisionLoader {
 
   /// The size of a head in the file and in the workspace, for matrices with heads.
   std::pair<int64_t, int64_t> HeadSizes(VisionRole role) const {
-    constexpr VisionRole kWithHeads[] = {VisionRole::kQuery, VisionRole::kKey, VisionRole::kValue, VisionRole::kOut};
+    constexpr VisionRole kWithHeads[] = {VisionRole::kQuery, VisionRole::kKey, VisionRole::kValue, VisionRole::kQkv,
+                                         VisionRole::kOut};
     if (std::ranges::find(kWithHeads, role) == std::end(kWithHeads)) return {1, 1};
     return {spec_.head_dim, spec_.padded_head()};
   }
@@ -175,6 +186,14 @@ class VisionLoader {
     const auto rows = std::ssize(values) / cols;
     std::vector<float> out(static_cast<size_t>(rows * padded));
     for (int64_t row = 0; row < rows; ++row) std::copy_n(values.data() + row * cols, cols, out.data() + row * padded);
+    return out;
+  }
+
+  /// The frames of a picture are equal, so that their weights can be added.
+  std::vector<float> SumOfFrames(const std::vector<float>& values) const {
+    const auto pixels = static_cast<size_t>(spec_.patch * spec_.patch), frames = static_cast<size_t>(spec_.frames);
+    std::vector<float> out(values.size() / frames);
+    for (size_t i = 0; i < values.size(); ++i) out[i / (frames * pixels) * pixels + i % pixels] += values[i];
     return out;
   }
 

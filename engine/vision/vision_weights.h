@@ -20,7 +20,7 @@ struct VisionVector {
 
 struct VisionLayer {
   VisionVector norm, norm_bias;  // before attention
-  std::vector<Weight> qkv;
+  std::vector<Weight> qkv;       // three, or one with all rows
   VisionVector qkv_bias;
   Weight out;
   VisionVector out_bias;

@@ -26,6 +26,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 SPECIAL = ["<unk>", "<s>", "</s>", "[IMG]", "[IMG_BREAK]", "[IMG_END]"]
 IMAGE, BREAK, END = 3, 4, 5
+QWEN_SPECIAL = ["<unk>", "<s>", "</s>", "<|image_pad|>", "<|vision_start|>", "<|vision_end|>"]
 GEMMA_SPECIAL = ["<pad>", "<bos>", "<eos>", "<image_soft_token>", "<start_of_image>", "<end_of_image>"]
 VOCAB = 264  # special tokens and bytes, rounded up
 TEXT = dict(vocab_size=VOCAB, bos_token_id=1, eos_token_id=2, pad_token_id=0, hidden_size=32, intermediate_size=48,
@@ -36,6 +37,9 @@ CLIP = dict(model_type="clip_vision_model", hidden_size=32, intermediate_size=48
             num_attention_heads=2, image_size=24, patch_size=4, projection_dim=16)
 SIGLIP = dict(model_type="siglip_vision_model", hidden_size=72, intermediate_size=48, num_hidden_layers=2,
               num_attention_heads=1, image_size=40, patch_size=4, vision_use_head=False)
+QWEN = dict(depth=3, hidden_size=32, intermediate_size=48, num_heads=2, patch_size=4, spatial_merge_size=2,
+            temporal_patch_size=2, window_size=16, out_hidden_size=32, fullatt_block_indexes=[1])
+QWEN_PIXELS = (256, 2304)
 MEAN, DEVIATION = [0.48145466, 0.4578275, 0.40821073], [0.26862954, 0.26130258, 0.27577711]
 # name: (class, its configuration)
 MODELS = {
@@ -51,6 +55,9 @@ MODELS = {
                                                query_pre_attn_scalar=8),
                               vision_config=SIGLIP, mm_tokens_per_image=25, image_token_index=IMAGE,
                               boi_token_index=4, eoi_token_index=5)),
+    "qwen2_5_vl": ("Qwen2_5_VL", dict(text_config=dict(TEXT, rope_parameters=dict(
+        rope_type="default", rope_theta=10000.0, mrope_section=[1, 1, 2])), vision_config=QWEN, image_token_id=IMAGE,
+        video_token_id=262, vision_start_token_id=4, vision_end_token_id=5)),
 }
 LAST = 13  # logits that are stored
 # name: width, height; the second is resized
@@ -96,6 +103,10 @@ def fitted(name, width, height):
         return (edge, scaled) if width <= height else (scaled, edge), (edge, edge)
     if name == "gemma3":
         return (SIGLIP["image_size"],) * 2, (SIGLIP["image_size"],) * 2
+    if name.startswith("qwen"):
+        least, most = QWEN_PIXELS
+        size = transformers.models.qwen2_vl.image_processing_qwen2_vl.smart_resize(height, width, 8, least, most)[::-1]
+        return size, size
     unit = PIXTRAL["patch_size"] * (2 if name == "mistral3" else 1)
     ratio = max(height / PIXTRAL["image_size"], width / PIXTRAL["image_size"])
     if ratio > 1:
@@ -115,15 +126,27 @@ def pixels(name, rgb):
 
 
 def prompt(name, height, width):
-    rows, columns = height // (8 if name == "mistral3" else 4), width // (8 if name == "mistral3" else 4)
+    unit = 8 if name == "mistral3" or name.startswith("qwen") else 4
+    rows, columns = height // unit, width // unit
     if name == "llava":
         image = [IMAGE] * (rows * columns)
+    elif name.startswith("qwen"):
+        image = [4] + [IMAGE] * (rows * columns) + [5]
     elif name == "gemma3":
         image = [4] + [IMAGE] * 25 + [5]
     else:
         image = ([IMAGE] * columns + [BREAK]) * rows
         image[-1] = END
     return [1, 80, 81] + image + [(i * i * 7 + i * 13) % 250 + 8 for i in range(12)]
+
+
+def qwen_patches(values, merge=2, patch=4):
+    """As the processor flattens them: the patches of a token are adjacent, and the frame is repeated."""
+    height, width = values.shape[1] // patch, values.shape[2] // patch
+    frames = np.stack([values, values])  # [time, channel, y, x]
+    cut = frames.reshape(2, 3, height // merge, merge, patch, width // merge, merge, patch)
+    cut = cut.transpose(2, 5, 3, 6, 1, 0, 4, 7).reshape(height * width, -1)
+    return torch.from_numpy(cut), torch.tensor([[1, height, width]])
 
 
 def write_tokenizer(path, special):
@@ -256,6 +279,8 @@ def finish(writer):
 
 
 def rows_of(model, values, size):
+    if "Qwen" in type(model).__name__:
+        return torch.cat(list(model.get_image_features(values, size).pooler_output))
     features = model.get_image_features(pixel_values=values, image_sizes=[size], return_dict=True) \
         if "Mistral3" in type(model).__name__ or model.config.vision_config.model_type == "pixtral" \
         else model.get_image_features(pixel_values=values, return_dict=True)
@@ -281,10 +306,13 @@ def main(out, names):
             ids = prompt(name, *values.shape[1:])
             batch = torch.from_numpy(values)[None]
             extra = {} if name == "llava" else dict(image_sizes=torch.tensor([values.shape[1:]]))
+            if name.startswith("qwen"):
+                batch, grid = qwen_patches(values)
+                extra = dict(image_grid_thw=grid, mm_token_type_ids=(torch.tensor([ids]) == IMAGE).int())
             if gemma:
                 extra = dict(token_type_ids=(torch.tensor([ids]) == IMAGE).int())
             with torch.no_grad():
-                rows = rows_of(model, batch, values.shape[1:])
+                rows = rows_of(model, batch, grid if name.startswith("qwen") else values.shape[1:])
                 logits = model(input_ids=torch.tensor([ids]), pixel_values=batch, **extra).logits[0]
             assert len(rows) == ids.count(IMAGE), (len(rows), ids.count(IMAGE))
             rgb.tofile(folder / f"{label}.rgb")
@@ -303,8 +331,11 @@ def main(out, names):
         processor = dict(size=edge, **crop, image_mean=MEAN, image_std=DEVIATION, resample=3)
         if gemma:
             processor = dict(size=dict(height=40, width=40), image_mean=[0.5] * 3, image_std=[0.5] * 3, resample=2)
+        if name.startswith("qwen"):
+            processor = dict(min_pixels=QWEN_PIXELS[0], max_pixels=QWEN_PIXELS[1], image_mean=MEAN, image_std=DEVIATION,
+                             patch_size=4, temporal_patch_size=2, merge_size=2)
         (folder / "preprocessor_config.json").write_text(json.dumps(processor))
-        write_tokenizer(folder / "tokenizer.json", GEMMA_SPECIAL if gemma else SPECIAL)
+        write_tokenizer(folder / "tokenizer.json", GEMMA_SPECIAL if gemma else QWEN_SPECIAL if name.startswith("qwen") else SPECIAL)
     rgb = picture(*PICTURES["large"], 1)
     for label, size, how in (("small", (40, 24), Image.BICUBIC), ("larger", (120, 70), Image.BICUBIC),
                              ("bilinear", (33, 80), Image.BILINEAR)):

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -90,6 +91,34 @@ Status ReadScaling(const ConfigJson& config, const std::string& in, const std::s
   return Status::Ok();
 }
 
+// The axes of a rotation with three positions: a section of the pairs for each, or turn by turn while sections last
+// (Qwen3-VL). Sections that do not fit are ignored, because texts need none.
+Status ReadAxes(const ConfigJson& config, const std::string& in, Rotation* rotation) {
+  std::array<int64_t, 3> sections{};
+  for (size_t axis = 0; axis < 3; ++axis) {
+    RETURN_IF_ERROR(config.Optional(fmt::format("{}mrope_section.{}", in, axis), &sections[axis]));
+  }
+  const size_t pairs = rotation->inverse_frequencies.size();
+  const auto fits = [pairs](int64_t section) { return section >= 0 && section <= static_cast<int64_t>(pairs); };
+  if (!std::ranges::all_of(sections, fits) ||
+      std::ranges::all_of(sections, [](int64_t section) { return section == 0; }))
+    return Status::Ok();
+  bool interleaved = false;
+  RETURN_IF_ERROR(config.Optional(in + "mrope_interleaved", &interleaved));
+  const auto all = static_cast<size_t>(sections[0] + sections[1] + sections[2]);
+  if (all != pairs) return Status::Ok();
+  for (size_t pair = 0; pair < pairs; ++pair) {
+    const auto at = static_cast<int64_t>(pair);
+    uint8_t axis = at < sections[0] ? 0 : at < sections[0] + sections[1] ? 1 : 2;
+    if (interleaved) {
+      axis = static_cast<uint8_t>(pair % 3);
+      if (at >= 3 * sections[axis]) axis = 0;
+    }
+    rotation->axes.push_back(axis);
+  }
+  return Status::Ok();
+}
+
 // The rotation described by the object `in`, or by the base alone without one.
 Status ReadRotation(const ConfigJson& config, const std::string& in, double base, ModelSpec* spec) {
   RopeScaling scaling;
@@ -102,10 +131,10 @@ Status ReadRotation(const ConfigJson& config, const std::string& in, double base
     if (type.empty()) return InvalidArgument(fmt::format("config.json: '{}{}' is not a string", in, key));
     break;
   }
-  // Images have positions in three dimensions. Those of text are equal, so the sections do not matter.
   if (type == "mrope") type = "default";
   if (type != "default") RETURN_IF_ERROR(ReadScaling(config, in, type, *spec, &scaling));
   ASSIGN_OR_RETURN(Rotation rotation, MakeRotation(scaling, spec->rotary));
+  RETURN_IF_ERROR(ReadAxes(config, in, &rotation));
   spec->rotations.push_back(std::move(rotation));
   spec->scaled_context = std::max(spec->scaled_context, ScaledContext(scaling));
   return Status::Ok();

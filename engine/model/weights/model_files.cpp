@@ -202,6 +202,10 @@ Result<std::shared_ptr<const VisionFiles>> FindVision(const std::string& folder,
   ASSIGN_OR_RETURN(const std::vector<FlatJson> processors, ReadProcessors(folder));
   ASSIGN_OR_RETURN(auto plan, PlanVision(config, processors, names, files.plan.spec.hidden));
   if (!plan) return std::shared_ptr<const VisionFiles>();
+  const auto& rotations = files.plan.spec.rotations;
+  if (plan->spec.grids && std::ranges::all_of(rotations, [](const Rotation& one) { return one.axes.empty(); })) {
+    return InvalidArgument("the text network's 'mrope_section' is missing, or does not fit its rotated dimensions");
+  }
   ASSIGN_OR_RETURN(std::vector<FileTensor> tensors, FindVisionTensors(*plan, files.tensors));
   ASSIGN_OR_RETURN(ImageFormat format, ImageFormat::Make(plan->spec, files.tokenizer));
   return std::make_shared<const VisionFiles>(VisionFiles{std::move(*plan), std::move(tensors), std::move(format)});

@@ -23,6 +23,13 @@ void AddVisionSpec(const VisionSpec& spec, Digest* digest) {
   // Traits that the first towers lack, so that their fingerprints are unchanged.
   if (spec.averages) digest->AddText("averages");
   if (spec.see_all) digest->AddText("see_all");
+  if (spec.grids) {
+    digest->AddText("grids");
+    for (const int64_t value : {preprocessing.least_pixels, preprocessing.most_pixels, spec.window, spec.frames}) {
+      digest->AddNumber(value);
+    }
+    for (const int64_t layer : spec.whole_layers) digest->AddNumber(layer);
+  }
   for (const double value :
        {static_cast<double>(spec.norm_eps), static_cast<double>(spec.projector_eps), spec.rope_theta}) {
     digest->AddFloat(value);

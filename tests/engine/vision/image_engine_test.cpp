@@ -80,7 +80,7 @@ class ImageConversations : public ::testing::TestWithParam<const char*> {
 };
 
 // An image of Gemma 3 is longer than a chunk and a step of these engines.
-INSTANTIATE_TEST_SUITE_P(Families, ImageConversations, ::testing::Values("mistral3", "gemma3"),
+INSTANTIATE_TEST_SUITE_P(Families, ImageConversations, ::testing::Values("mistral3", "gemma3", "qwen2_5_vl"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST_P(ImageConversations, ATurnAfterAnImageCostsItsNewTokensOnly) {

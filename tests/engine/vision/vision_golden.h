@@ -82,6 +82,7 @@ inline std::vector<float> RunWithImage(Model& model, KvCache* cache, std::span<c
                                        const ImageRows& rows, int64_t* row, int64_t chunk) {
   const auto vocab = static_cast<size_t>(model.spec().vocab);
   std::vector<float> out(tokens.size() * vocab);
+  const std::vector<ImageGrid> grids = FindImageGrids(tokens);
   const bool whole = model.shape().whole_image_tokens > 0;
   for (size_t at = 0, count = 0; at < tokens.size(); at += count) {
     count = std::min(static_cast<size_t>(chunk), tokens.size() - at);
@@ -94,7 +95,7 @@ inline std::vector<float> RunWithImage(Model& model, KvCache* cache, std::span<c
     for (const TokenId id : part_tokens) {
       if (IsImageToken(id)) pointers.push_back(rows.Row((*row)++));
     }
-    const StepPart part{cache, part_tokens, StepPart::Logits::kAll, 0, false, pointers};
+    const StepPart part{cache, part_tokens, StepPart::Logits::kAll, 0, false, pointers, grids};
     model.Forward({&part, 1}, std::span(out).subspan(at * vocab, count * vocab));
   }
   return out;

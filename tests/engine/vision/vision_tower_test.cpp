@@ -26,7 +26,8 @@ class VisionTowers : public ::testing::TestWithParam<const char*> {
   std::unique_ptr<Model> model_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Families, VisionTowers, ::testing::Values("mistral3", "pixtral", "llava", "gemma3"),
+INSTANTIATE_TEST_SUITE_P(Families, VisionTowers,
+                         ::testing::Values("mistral3", "pixtral", "llava", "gemma3", "qwen2_5_vl"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST_P(VisionTowers, PixelsEqualTheReference) {
