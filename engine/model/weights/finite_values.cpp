@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 
 #include "base/check.h"
 #include "kernels/formats/file_formats.h"
@@ -22,14 +23,22 @@ Word Read(const std::byte* p) {
   return word;
 }
 
-// True if no word has all bits of `exponent` set. Branch-free, so that the loop vectorizes.
+// True if no word has all bits of `exponent` set. Eight bytes at a time: adding the exponent's lowest bit carries into
+// the word's sign, which is masked, only where all bits of the exponent are set.
 template <class Word>
 bool NoneHas(Word exponent, std::span<const std::byte> bytes) {
-  Word found = 0;
-  for (size_t i = 0; i + sizeof(Word) <= bytes.size(); i += sizeof(Word)) {
-    found |= static_cast<Word>((Read<Word>(bytes.data() + i) & exponent) == exponent);
+  constexpr uint64_t kOnes = ~uint64_t{0} / std::numeric_limits<Word>::max();
+  constexpr auto kSign = static_cast<Word>(std::numeric_limits<Word>::max() / 2 + 1);
+  const uint64_t exponents = kOnes * exponent, lowest = kOnes * static_cast<Word>(exponent & -exponent);
+  uint64_t found = 0;
+  size_t i = 0;
+  for (; i + sizeof(found) <= bytes.size(); i += sizeof(found)) {
+    found |= (Read<uint64_t>(bytes.data() + i) & exponents) + lowest;
   }
-  return found == 0;
+  for (; i + sizeof(Word) <= bytes.size(); i += sizeof(Word)) {
+    found |= static_cast<Word>((Read<Word>(bytes.data() + i) & exponent) + (exponent & -exponent));
+  }
+  return (found & (kOnes * kSign)) == 0;
 }
 
 bool HasFiniteHalf(const std::byte* p) { return (Read<uint16_t>(p) & kHalfExponent) != kHalfExponent; }
