@@ -148,6 +148,7 @@ struct ModelSpec {
   float recurrent_norm_eps = 1e-6f;
   bool recurrent_norm_before = false;  // recurrent layers have input norms, whatever the others have (OLMo hybrid)
 
+  int64_t image_layers = 0;           // first layers after which a part of an image's row is added (Qwen3-VL)
   bool images_see_all = false;        // tokens of an image see each other in both directions (Gemma 3)
   bool learned_positions = false;     // added to the embedding: a hard limit of trained_context positions
   bool sinusoidal_positions = false;  // as learned_positions, but computed instead of stored (XGLM)

@@ -28,22 +28,6 @@ std::vector<float> QueryScales(const ModelSpec& spec, const MicroBatch& batch) {
   return scales;
 }
 
-/// Replaces the embeddings of image rows by their own.
-void EmbedImages(std::span<const StepPlan::ImageRow> rows, const MicroBatch& batch, Tensor embedded, Backend& backend) {
-  const auto first = std::ranges::lower_bound(rows, batch.first_row, {}, &StepPlan::ImageRow::row);
-  const auto end = std::ranges::lower_bound(rows, batch.first_row + batch.rows, {}, &StepPlan::ImageRow::row);
-  for (auto row = first; row != end;) {
-    // Rows without a marker between them are adjacent in both places: one copy.
-    const auto next = std::find_if(row, end, [&](const StepPlan::ImageRow& other) {
-      const int64_t distance = other.row - row->row;
-      return distance != &other - &*row || other.values != row->values + distance * embedded.cols;
-    });
-    const auto bytes = static_cast<size_t>((next - row) * embedded.cols) * sizeof(float);
-    backend.CopyToDevice(embedded.f32_row(row->row - batch.first_row), row->values, bytes);
-    row = next;
-  }
-}
-
 /// True if the choice is a plain argmax, independent of all other settings.
 bool IsPlainArgmax(const RowSamplingParams& choice) {
   return choice.greedy() && choice.logprobs < 0 && choice.banned.empty() && choice.allowed.empty() &&
@@ -91,10 +75,12 @@ Decoder::Decoder(Backend& backend, const ModelSpec& spec, const Shard& shard, st
       part_{.columns = shard.whole() && !spec.norm_after ? 0 : spec.hidden},
       wanted_{.columns = spec.hidden},
       embedded_{.columns = spec.embedded},
+      images_(backend, spec.image_layers),
       projected_{.columns = spec.embedded, .dtype = backend.activation_dtype()},
       hidden_{.columns = spec.embedded},
       logits_{.columns = spec.vocab},
-      encoded_keys_{.columns = 2 * spec.kv_heads * spec.head_dim, .dtype = backend.activation_dtype()} {}
+      encoder_{.keys = {.columns = 2 * spec.kv_heads * spec.head_dim, .dtype = backend.activation_dtype()},
+               .cache = {}} {}
 
 Result<Tensor> Decoder::Scratch::Rows(Backend& backend, int64_t rows, int64_t width) {
   const auto bytes = static_cast<size_t>(StorageBytes(dtype, rows * columns));
@@ -134,8 +120,9 @@ Status Decoder::Reserve(int64_t rows) {
                            &embedded_}) {
     RETURN_IF_ERROR(scratch->Rows(backend_, together).status());
   }
+  RETURN_IF_ERROR(images_.Reserve(together, own_.hidden));
   if (own_.encoder_layers > 0) {
-    RETURN_IF_ERROR(encoded_keys_.Rows(backend_, rows).status());
+    RETURN_IF_ERROR(encoder_.keys.Rows(backend_, rows).status());
     RETURN_IF_ERROR(EncoderCache(rows).status());
   }
   if (!shard_.chooses()) return Status::Ok();
@@ -400,9 +387,9 @@ Result<KvShape> Decoder::EncoderCache(int64_t rows) {
                       .pinned_tiles = KvShape::PinnedTiles(rows),
                       .ring_tiles = 1};
   const auto bytes = static_cast<size_t>(shape.slab_bytes());
-  if (encoder_cache_.bytes() < bytes) {
-    encoder_cache_ = Buffer();
-    ASSIGN_OR_RETURN(encoder_cache_, backend_.Allocate(bytes));
+  if (encoder_.cache.bytes() < bytes) {
+    encoder_.cache = Buffer();
+    ASSIGN_OR_RETURN(encoder_.cache, backend_.Allocate(bytes));
   }
   return shape;
 }
@@ -413,7 +400,7 @@ void Decoder::Encode(const StepPlan::EncoderInput& input, const KvShape& shape) 
   const std::vector<int64_t> first_live(input.ids.size(), rows);  // nothing follows the input
   const KvShape own = EncoderCache(rows).value();
   AttentionSegment segment{
-      .rows = rows, .pinned = rows, .first_live = first_live.data(), .slab = encoder_cache_.data()};
+      .rows = rows, .pinned = rows, .first_live = first_live.data(), .slab = encoder_.cache.data()};
   const ScoreTraits scores{.scale = own_.score_scale(), .biases = encoder.biases.data(), .bias_reach = own_.bias_reach};
   const LayerStep step{.attention = {.shape = own,
                                      .heads = own_.heads,
@@ -428,7 +415,7 @@ void Decoder::Encode(const StepPlan::EncoderInput& input, const KvShape& shape) 
 
   const Tensor encoded = NormedStream(encoder.final_norm, none_, normed_);
   segment.slab = input.slab;
-  AttentionArgs attention{.qkv = encoded_keys_.Rows(backend_, rows).value(),
+  AttentionArgs attention{.qkv = encoder_.keys.Rows(backend_, rows).value(),
                           .shape = shape,
                           .segments = {&segment, 1},
                           .step = ++attention_step_};
@@ -445,7 +432,7 @@ void Decoder::Embed(const StepPlan& plan, const MicroBatch& batch) {
   const Tensor embedded = projected ? embedded_.Rows(backend_, batch.rows).value() : stream_;
   backend_.Embed(weights_.embedding, std::span(plan.ids).subspan(first, rows), own_.embedding_scale, embedded);
   for (const StepPlan::VirtualRows& prompt : plan.virtual_rows) EmbedVirtual(prompt, batch, embedded);
-  EmbedImages(plan.image_rows, batch, embedded, backend_);
+  images_.Embed(plan.image_rows, batch, embedded);
   if (projected) {
     const Weight* weights[] = {&weights_.project_in};
     backend_.Linear({.x = embedded, .weights = weights, .y = stream_});
@@ -508,6 +495,7 @@ void Decoder::RunLayers(const MicroBatch& batch, const KvShape& shape) {
       BlockOfStreams(weights, step);
     else
       Block(weights, step);
+    images_.Add(layer, stream_);
     if (IsRecurrent(traits.mixer)) ++step.recurrence.layer;
   }
   if (own_.streams.count > 0) JoinStreams();

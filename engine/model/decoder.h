@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/model/adapters/adapter_weights.h"
+#include "engine/model/image_inputs.h"
 #include "engine/model/micro_batches.h"
 #include "engine/model/ranks/rank_decoder.h"
 #include "engine/model/step_plan.h"
@@ -64,6 +65,10 @@ class Decoder final : public RankDecoder {
     Scratch factors;             // [T, streams^2]
     Scratch laurel_low, laurel;  // [T, rank], [T, D]
   };
+  struct EncoderScratch {
+    Scratch keys;  // [T, 2G d] keys and values of the encoder's rows
+    Buffer cache;  // of the current encoder layer
+  };
   /// A launched step.
   struct Begun {
     uint64_t submission = 0;
@@ -79,7 +84,7 @@ class Decoder final : public RankDecoder {
   /// Runs the encoder on an input and writes the decoder layers' cross-attention keys and values to the cache's pinned
   /// positions.
   void Encode(const StepPlan::EncoderInput& input, const KvShape& shape);
-  /// Shape of encoder_cache_ for an input of `rows` rows; reserves its memory. ERRORS: kOverloaded without memory.
+  /// Shape of encoder_.cache for an input of `rows` rows; reserves its memory. ERRORS: kOverloaded without memory.
   Result<KvShape> EncoderCache(int64_t rows);
   void Embed(const StepPlan& plan, const MicroBatch& batch);
   void EmbedVirtual(const StepPlan::VirtualRows& rows, const MicroBatch& batch, Tensor embedded);
@@ -176,16 +181,16 @@ class Decoder final : public RankDecoder {
   Scratch experts_;         // [T, D], for experts next to an MLP
   LayerInputScratch layer_inputs_;
   StreamScratch streams_;
-  Scratch router_;        // [T, experts]
-  Scratch part_;          // [T, D] partial sum of this rank, for the all-reduce or an output norm
-  Scratch wanted_;        // [rows, D] rows with logits or hidden states
-  Scratch embedded_;      // [T, E], if embeddings are projected
-  Scratch projected_;     // [rows, E], rows with logits
-  Scratch hidden_;        // [rows, D] or [rows, E], rows with hidden states
-  Scratch logits_;        // [a few rows, V]
-  Scratch low_rank_;      // [T, r], r: ranks of all adapters of one input
-  Scratch encoded_keys_;  // [T, 2G d] keys and values of the encoder's rows
-  Buffer encoder_cache_;  // of the current encoder layer
+  Scratch router_;      // [T, experts]
+  Scratch part_;        // [T, D] partial sum of this rank, for the all-reduce or an output norm
+  Scratch wanted_;      // [rows, D] rows with logits or hidden states
+  Scratch embedded_;    // [T, E], if embeddings are projected
+  ImageInputs images_;  // of the current micro-batch
+  Scratch projected_;   // [rows, E], rows with logits
+  Scratch hidden_;      // [rows, D] or [rows, E], rows with hidden states
+  Scratch logits_;      // [a few rows, V]
+  Scratch low_rank_;    // [T, r], r: ranks of all adapters of one input
+  EncoderScratch encoder_;
   const DeviceVector none_;
 
   uint64_t attention_step_ = 0;            // AttentionArgs::step

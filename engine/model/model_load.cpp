@@ -49,6 +49,9 @@ Status Model::State::LoadFiles(const std::string& path, Digest* digest) {
   const WeightsOf weights_of = [&](const Shard& shard, Backend& backend, Digest* of_first) {
     return LoadWeights(files.plan, files.tensors, shard, backend, of_first);
   };
+  if (files.vision != nullptr && layout.ranks() == 1) {
+    files.plan.spec.image_layers = std::ssize(files.vision->plan.spec.deep_layers);
+  }
   RETURN_IF_ERROR(WithPath(path, LoadNetwork(files.plan, weights_of, digest)));
   RETURN_IF_ERROR(WithPath(path, LoadVision(files.vision.get(), digest)));
   tokenizer = std::move(files.tokenizer);

@@ -8,7 +8,7 @@
 namespace ringside {
 
 struct ImageRows {
-  int64_t columns = 0;        // of the text network's stream
+  int64_t columns = 0;        // of the text network's stream, a multiple of them with ModelSpec::image_layers
   std::vector<float> values;  // [rows, columns]
 
   int64_t rows() const { return static_cast<int64_t>(values.size()) / columns; }

@@ -111,6 +111,36 @@ constexpr VisionRule kQwen25[] = {
     {VisionRole::kSecondBias, "merger.mlp.2.bias"},
 };
 
+constexpr VisionRule kQwen3[] = {
+    {VisionRole::kPatch, "patch_embed.proj.weight"},
+    {VisionRole::kPatchBias, "patch_embed.proj.bias"},
+    {VisionRole::kPositions, "pos_embed.weight"},
+    {VisionRole::kNorm, "blocks.{}.norm1.weight"},
+    {VisionRole::kNormBias, "blocks.{}.norm1.bias"},
+    {VisionRole::kQkv, "blocks.{}.attn.qkv.weight"},
+    {VisionRole::kQkvBias, "blocks.{}.attn.qkv.bias"},
+    {VisionRole::kOut, "blocks.{}.attn.proj.weight"},
+    {VisionRole::kOutBias, "blocks.{}.attn.proj.bias"},
+    {VisionRole::kMlpNorm, "blocks.{}.norm2.weight"},
+    {VisionRole::kMlpNormBias, "blocks.{}.norm2.bias"},
+    {VisionRole::kUp, "blocks.{}.mlp.linear_fc1.weight"},
+    {VisionRole::kUpBias, "blocks.{}.mlp.linear_fc1.bias"},
+    {VisionRole::kDown, "blocks.{}.mlp.linear_fc2.weight"},
+    {VisionRole::kDownBias, "blocks.{}.mlp.linear_fc2.bias"},
+    {VisionRole::kProjectorNorm, "merger.norm.weight"},
+    {VisionRole::kProjectorNormBias, "merger.norm.bias"},
+    {VisionRole::kFirst, "merger.linear_fc1.weight"},
+    {VisionRole::kFirstBias, "merger.linear_fc1.bias"},
+    {VisionRole::kSecond, "merger.linear_fc2.weight"},
+    {VisionRole::kSecondBias, "merger.linear_fc2.bias"},
+    {VisionRole::kDeepNorm, "deepstack_merger_list.{}.norm.weight"},
+    {VisionRole::kDeepNormBias, "deepstack_merger_list.{}.norm.bias"},
+    {VisionRole::kDeepFirst, "deepstack_merger_list.{}.linear_fc1.weight"},
+    {VisionRole::kDeepFirstBias, "deepstack_merger_list.{}.linear_fc1.bias"},
+    {VisionRole::kDeepSecond, "deepstack_merger_list.{}.linear_fc2.weight"},
+    {VisionRole::kDeepSecondBias, "deepstack_merger_list.{}.linear_fc2.bias"},
+};
+
 Result<Activation> ReadVisionActivation(const ConfigJson& config, std::string_view key, std::string_view otherwise) {
   ModelSpec read;
   RETURN_IF_ERROR(ReadActivation(config, key, otherwise, &read));
@@ -240,6 +270,17 @@ Status ReadQwen(const FlatJson& config, VisionSpec* spec) {
   return Status::Ok();
 }
 
+/// Appends a list of layers.
+Status ReadLayers(const ConfigJson& config, std::string_view key, const VisionSpec& spec,
+                  std::vector<int64_t>* layers) {
+  for (int64_t i = 0; i < spec.layers; ++i) {
+    const std::string name = fmt::format("{}.{}", key, i);
+    if (!config.Has(name)) break;
+    RETURN_IF_ERROR(config.Optional(name, &layers->emplace_back()));
+  }
+  return Status::Ok();
+}
+
 Status ReadQwen25(const FlatJson& config, VisionSpec* spec) {
   const ConfigJson vision(config, "vision_config.");
   *spec = {.layers = 32, .hidden = 3584, .heads = 16, .ffn = 3420, .patch = 14};
@@ -252,17 +293,46 @@ Status ReadQwen25(const FlatJson& config, VisionSpec* spec) {
   if (!vision.Has("fullatt_block_indexes.0")) {
     for (int64_t layer = 7; layer < spec->layers; layer += 8) spec->whole_layers.push_back(layer);
   }
-  for (int64_t i = 0; i < spec->layers && vision.Has(fmt::format("fullatt_block_indexes.{}", i)); ++i) {
-    RETURN_IF_ERROR(vision.Optional(fmt::format("fullatt_block_indexes.{}", i), &spec->whole_layers.emplace_back()));
+  return ReadLayers(vision, "fullatt_block_indexes", *spec, &spec->whole_layers);
+}
+
+// As Qwen2.5-VL, without windows, with learned positions besides (Qwen Team 2025). Qwen3.5 has no deep layers.
+Status ReadQwen35(const FlatJson& config, VisionSpec* spec) {
+  const ConfigJson vision(config, "vision_config.");
+  *spec = {.layers = 27, .hidden = 1152, .heads = 16, .ffn = 4304, .patch = 16};
+  RETURN_IF_ERROR(ReadQwen(config, spec));
+  spec->norm = NormKind::kLayer;
+  spec->gated = false;
+  ASSIGN_OR_RETURN(spec->activation, ReadVisionActivation(vision, "hidden_act", "gelu_pytorch_tanh"));
+  int64_t positions = 2304;
+  RETURN_IF_ERROR(vision.Optional("num_position_embeddings", &positions));
+  spec->table_side = static_cast<int64_t>(std::sqrt(static_cast<double>(std::max<int64_t>(positions, 0))));
+  if (spec->table_side < 1 || spec->table_side * spec->table_side != positions) {
+    return InvalidArgument(fmt::format("vision_config: 'num_position_embeddings' {} is not a square", positions));
   }
+  spec->preprocessing.mean = spec->preprocessing.deviation = {0.5f, 0.5f, 0.5f};
+  spec->preprocessing.least_pixels = 65536;
+  spec->preprocessing.most_pixels = 16777216;
   return Status::Ok();
+}
+
+Status ReadQwen3(const FlatJson& config, VisionSpec* spec) {
+  const ConfigJson vision(config, "vision_config.");
+  RETURN_IF_ERROR(ReadQwen35(config, spec));
+  if (!vision.Has("deepstack_visual_indexes.0")) spec->deep_layers = {8, 16, 24};
+  return ReadLayers(vision, "deepstack_visual_indexes", *spec, &spec->deep_layers);
 }
 
 constexpr VisionPart kPixtralParts[] = {{kPixtral, "patch_conv.weight"},
                                         {kProjector, "multi_modal_projector.linear_1.weight"}};
 constexpr std::string_view kClipKnown = "embeddings.patch_embedding.weight",
                            kClipLayersKnown = "encoder.layers.0.layer_norm1.weight";
+constexpr VisionPart kQwen3Part = {kQwen3, "patch_embed.proj.weight"};
 constexpr VisionFamily kFamilies[] = {
+    {"qwen3_vl", "", ReadQwen3, {kQwen3Part}},
+    {"qwen3_vl_moe", "", ReadQwen3, {kQwen3Part}},
+    {"qwen3_5", "", ReadQwen35, {kQwen3Part}},
+    {"qwen3_5_moe", "", ReadQwen35, {kQwen3Part}},
     {"qwen2_5_vl", "", ReadQwen25, {VisionPart{kQwen25, "patch_embed.proj.weight"}}},
     {"mistral3", "pixtral", ReadMistral3, {kPixtralParts[0], kPixtralParts[1]}},
     {"llava", "pixtral", ReadPixtral, {kPixtralParts[0], kPixtralParts[1]}},

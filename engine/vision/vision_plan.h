@@ -20,7 +20,7 @@ enum class VisionRole {
   kPatch,      // [D, 3, patch, patch]; [D, 3, frames, patch, patch] with several frames
   kPatchBias,  // [D]
   kClass,      // [D]
-  kPositions,  // [grid^2, D]; with a class token, its own before
+  kPositions,  // [grid^2, D]; with a class token, its own before; [table_side^2, D]
   kInputNorm,  // [D], before the layers
   kInputNormBias,
   kNorm,  // [D], before attention
@@ -46,17 +46,25 @@ enum class VisionRole {
   kOutputNorm,  // [D], after the layers
   kOutputNormBias,
   kProjectorNorm,  // [D]
-  kMerger,         // [D, D merge^2]: column (channel, row, column)
-  kFirst,          // [text hidden, D]; [D merge^2, D merge^2] of joined patches
-  kProjection,     // [D, text hidden]: kFirst, transposed
+  kProjectorNormBias,
+  kMerger,      // [D, D merge^2]: column (channel, row, column)
+  kFirst,       // [text hidden, D]; [D merge^2, D merge^2] of joined patches
+  kProjection,  // [D, text hidden]: kFirst, transposed
   kFirstBias,
   kSecond,  // [text hidden, text hidden or D merge^2]
   kSecondBias,
+  // One of each for a deep layer, the norm over joined patches.
+  kDeepNorm,  // [D merge^2]
+  kDeepNormBias,
+  kDeepFirst,  // [D merge^2, D merge^2]
+  kDeepFirstBias,
+  kDeepSecond,  // [text hidden, D merge^2]
+  kDeepSecondBias,
 };
 
 struct PlannedVisionTensor {
   VisionRole role;
-  int64_t layer = -1;  // -1: no layer
+  int64_t layer = -1;  // or index of the deep layer; -1: neither
   std::string name;    // in the file
   std::vector<int64_t> shape;
 };

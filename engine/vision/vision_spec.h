@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -69,6 +70,8 @@ struct VisionSpec {
   int64_t window = 0;                 // tokens of a side of a window, beyond which no patch sees; 0: none (Qwen2.5-VL)
   std::vector<int64_t> whole_layers;  // layers without windows
   bool class_token = false;           // a learned row before the patches, which is dropped at the end
+  int64_t table_side = 0;  // patches of a side of learned positions, which are interpolated; 0: none (Qwen3-VL)
+  std::vector<int64_t> deep_layers;  // ascending; their outputs are projected too (Qwen3-VL)
 
   // Projector: an optional norm, an optional map of merge x merge patches to one, linear, activation, linear.
   int64_t merge = 1;      // patches of a token's side
@@ -94,6 +97,8 @@ struct VisionSpec {
   /// Columns of the projector's first linear, and of its result.
   int64_t joined() const { return joins ? hidden * merge * merge : hidden; }
   int64_t projected() const { return joins ? joined() : text_hidden; }
+  /// Columns of an image's row: the input of the text network, and the parts for its first layers.
+  int64_t row_columns() const { return (1 + std::ssize(deep_layers)) * text_hidden; }
   /// Patches and tokens of the largest picture.
   int64_t most_patches() const {
     return preprocessing.fit == PictureFit::kArea ? preprocessing.most_pixels / (patch * patch) : grid * grid;

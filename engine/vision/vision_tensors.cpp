@@ -30,6 +30,14 @@ Status CheckVisionSpec(const VisionSpec& spec) {
     RETURN_IF_ERROR(check("picture size", spec.preprocessing.edge, kMaxSize));
   }
   if (spec.window != 0) RETURN_IF_ERROR(check("window", spec.window, 256));
+  if (spec.table_side != 0) RETURN_IF_ERROR(check("side of learned positions", spec.table_side, 256));
+  for (size_t i = 0; i < spec.deep_layers.size(); ++i) {
+    const int64_t layer = spec.deep_layers[i], least = i == 0 ? 0 : spec.deep_layers[i - 1] + 1;
+    if (layer < least || layer >= spec.layers) {
+      return InvalidArgument(
+          fmt::format("the vision tower's projected layer {} is not one of its {} in order", layer, spec.layers));
+    }
+  }
   // Axial rotation divides a head's pairs between rows and columns.
   if (spec.head_dim % 4 != 0) return InvalidArgument("the vision tower's head size must be a multiple of 4");
   RETURN_IF_ERROR(check("largest number of patches", spec.most_patches(), kMaxPatches));
@@ -52,6 +60,9 @@ Shape OfText(const VisionSpec& spec) { return {spec.text_hidden}; }
 Shape OfQkv(const VisionSpec& spec) { return {3 * spec.heads * spec.head_dim}; }
 Shape FromHidden(const VisionSpec& spec) { return {spec.heads * spec.head_dim, spec.hidden}; }
 Shape OfMlp(const VisionSpec& spec) { return {spec.ffn, spec.hidden}; }
+Shape OfJoined(const VisionSpec& spec) { return {spec.joined()}; }
+Shape FromJoined(const VisionSpec& spec) { return {spec.projected(), spec.joined()}; }
+Shape ToText(const VisionSpec& spec) { return {spec.text_hidden, spec.projected()}; }
 bool Always(const VisionSpec&) { return true; }
 bool HasProjectorNorm(const VisionSpec& spec) { return spec.projector_norm; }
 bool HasProjectorBiases(const VisionSpec& spec) { return spec.projector_biases; }
@@ -72,6 +83,7 @@ constexpr RoleTraits kRoles[] = {
     {VisionRole::kClass, OfHidden},
     {VisionRole::kPositions,
      [](const VisionSpec& spec) {
+       if (spec.table_side > 0) return Shape{spec.table_side * spec.table_side, spec.hidden};
        return Shape{spec.grid * spec.grid + (spec.class_token ? 1 : 0), spec.hidden};
      }},
     {VisionRole::kInputNorm, OfHidden},
@@ -108,26 +120,29 @@ constexpr RoleTraits kRoles[] = {
     {VisionRole::kOutputNorm, OfHidden},
     {VisionRole::kOutputNormBias, OfHidden},
     {VisionRole::kProjectorNorm, OfHidden, HasProjectorNorm},
+    {VisionRole::kProjectorNormBias, OfHidden, HasProjectorNorm},
     {VisionRole::kMerger,
      [](const VisionSpec& spec) {
        return Shape{spec.hidden, spec.hidden * spec.merge * spec.merge};
      },
      HasProjectorNorm},
-    {VisionRole::kFirst,
-     [](const VisionSpec& spec) {
-       return Shape{spec.projected(), spec.joined()};
-     }},
+    {VisionRole::kFirst, FromJoined},
     {VisionRole::kProjection,
      [](const VisionSpec& spec) {
        return Shape{spec.hidden, spec.text_hidden};
      }},
     {VisionRole::kFirstBias, [](const VisionSpec& spec) { return Shape{spec.projected()}; }, HasProjectorBiases},
-    {VisionRole::kSecond,
-     [](const VisionSpec& spec) {
-       return Shape{spec.text_hidden, spec.projected()};
-     }},
+    {VisionRole::kSecond, ToText},
     {VisionRole::kSecondBias, OfText, HasProjectorBiases},
+    {VisionRole::kDeepNorm, OfJoined},
+    {VisionRole::kDeepNormBias, OfJoined},
+    {VisionRole::kDeepFirst, FromJoined},
+    {VisionRole::kDeepFirstBias, OfJoined},
+    {VisionRole::kDeepSecond, ToText},
+    {VisionRole::kDeepSecondBias, OfText},
 };
+
+bool IsDeep(VisionRole role) { return role >= VisionRole::kDeepNorm && role <= VisionRole::kDeepSecondBias; }
 
 }  // namespace
 
@@ -138,6 +153,7 @@ void PlanVisionTensors(std::span<const VisionRule> rules, std::string_view prefi
       const size_t at = name.find("{}");
       const RoleTraits& traits = *std::ranges::find(kRoles, rule.role, &RoleTraits::role);
       if ((at != std::string::npos) != (layer >= 0) || !traits.has(plan->spec)) continue;
+      if (IsDeep(rule.role) && layer >= std::ssize(plan->spec.deep_layers)) continue;
       if (layer >= 0) name.replace(at, 2, std::to_string(layer));
       plan->tensors.push_back({rule.role, layer, std::move(name), traits.shape(plan->spec)});
     }

@@ -1,8 +1,11 @@
 #include "engine/vision/vision_tower.h"
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/check.h"
+#include "engine/vision/position_table.h"
 #include "kernels/formats/half.h"
 
 namespace ringside {
@@ -112,11 +115,18 @@ void VisionTower::Start(const Picture& picture) {
   const std::vector<std::byte> values = InType(patch_values_.dtype, padded);
   const Tensor stream = stream_.Rows(rows());
   backend_.CopyToDevice(patch_values_.memory.data(), values.data(), values.size());
+  const bool interpolates = spec_.table_side > 0;
+  std::vector<float> learned;
+  if (interpolates) {
+    learned = InterpolatePositions(weights_.position_table, spec_.table_side, patches);
+    backend_.CopyToDevice(stream.data, learned.data(), learned.size() * sizeof(float));
+  }
   const Weight* patch[] = {&weights_.patch};
   backend_.Linear({.x = patch_values_.Rows(patches_),
                    .weights = patch,
                    .bias = weights_.patch_bias.data(),
-                   .y = stream.Rows(first, patches_)});
+                   .y = stream.Rows(first, patches_),
+                   .accumulate = interpolates});
   if (spec_.class_token) {
     std::vector<float> row(static_cast<size_t>(spec_.hidden));
     backend_.CopyToHost(row.data(), weights_.class_row.data(), row.size() * sizeof(float));
@@ -133,7 +143,7 @@ void VisionTower::Start(const Picture& picture) {
   ComputeAngles(patches.positions);
   NotePlaces(patches);
   first_live_.assign(static_cast<size_t>(rows()), rows());  // nothing follows the patches
-  backend_.Synchronize();                                   // `values` is freed
+  backend_.Synchronize();                                   // `values` and `learned` are freed
 }
 
 int64_t VisionTower::layer_products() const {
@@ -143,12 +153,12 @@ int64_t VisionTower::layer_products() const {
 }
 
 void VisionTower::NotePlaces(const Patches& patches) {
-  windows_ = patches.windows;
-  places_.clear();
+  order_.windows = patches.windows;
+  order_.places.clear();
   const int64_t merge = spec_.merge;
   for (size_t i = 0; spec_.window > 0 && i < patches.positions.size(); i += static_cast<size_t>(merge * merge)) {
     const PatchPosition& first = patches.positions[i];
-    places_.push_back(first.row / merge * (patches.columns / merge) + first.column / merge);
+    order_.places.push_back(first.row / merge * (patches.columns / merge) + first.column / merge);
   }
 }
 
@@ -158,7 +168,7 @@ std::vector<AttentionSegment> VisionTower::Segments() const {
   std::vector<AttentionSegment> segments;
   auto* slab = static_cast<std::byte*>(const_cast<void*>(cache_.data()));
   int64_t first = 0;
-  for (const int64_t window : windows ? windows_ : std::vector<int64_t>{rows()}) {
+  for (const int64_t window : windows ? order_.windows : std::vector<int64_t>{rows()}) {
     segments.push_back(
         {.first_row = first, .rows = window, .pinned = window, .first_live = first_live_.data() + first, .slab = slab});
     first += window;
@@ -219,7 +229,19 @@ bool VisionTower::Advance() {
   const VisionLayer& layer = weights_.layers[static_cast<size_t>(layer_)];
   Attend(layer);
   Mlp(layer);
+  const size_t deep = deep_rows_.size();
+  if (deep < spec_.deep_layers.size() && spec_.deep_layers[deep] == layer_) {
+    const VisionProjector& projector = weights_.deep[deep];
+    const Tensor normed = Joined(normed_.Rows(patches_));
+    Norm(Joined(stream_.Rows(patches_)), projector.norm, projector.norm_bias, normed);
+    deep_rows_.push_back(Project(projector, normed));
+  }
   return ++layer_ == spec_.layers;
+}
+
+Tensor VisionTower::Joined(Tensor x) const {
+  const int64_t patches = spec_.merge * spec_.merge, columns = patches * spec_.hidden;
+  return {x.dtype, x.data, x.rows / patches, columns, columns};
 }
 
 // Done on the host, once per picture.
@@ -236,21 +258,37 @@ Tensor VisionTower::Means(Tensor x, int64_t tokens) {
   return out;
 }
 
+std::vector<float> VisionTower::Project(const VisionProjector& projector, Tensor x) {
+  const Tensor out = projector_.out.Rows(x.rows), projected = spec_.projector_mlp ? projector_.inner.Rows(x.rows) : out;
+  const Weight *one[] = {&projector.first}, *two[] = {&projector.second};
+  backend_.Linear({.x = x, .weights = one, .bias = projector.first_bias.data(), .y = projected});
+  if (spec_.projector_mlp) {
+    backend_.Activate(projected, spec_.projector_activation);
+    backend_.Linear({.x = projected, .weights = two, .bias = projector.second_bias.data(), .y = out});
+  }
+  std::vector<float> rows(static_cast<size_t>(x.rows * spec_.text_hidden));
+  backend_.CopyToHost(rows.data(), out.data, rows.size() * sizeof(float));
+  backend_.Synchronize();
+  return rows;
+}
+
 ImageRows VisionTower::Finish() {
   CHECK(busy() && layer_ == spec_.layers);
   const int64_t tokens = patches_ / (spec_.merge * spec_.merge), first = rows() - patches_;
   Tensor x = stream_.Rows(rows()).Rows(first, patches_);
   if (weights_.output_norm.data() != nullptr) Norm(x, weights_.output_norm, weights_.output_norm_bias, x);
+  const VisionProjector& projector = weights_.projector;
   if (spec_.averages) {
     const Tensor means = Means(x, tokens);
     x = projector_.merged.Rows(tokens);
-    backend_.RmsNorm(means, weights_.projector_norm.data(), spec_.projector_eps, x);
+    backend_.RmsNorm(means, projector.norm.data(), spec_.projector_eps, x);
   } else if (spec_.projector_norm) {
     const Tensor normed = normed_.Rows(patches_);
-    backend_.RmsNorm(x, weights_.projector_norm.data(), spec_.projector_eps, normed);
-    // The patches of a token are adjacent rows, so that they are one row of this view.
-    const int64_t joined = spec_.hidden * spec_.merge * spec_.merge;
-    x = {normed.dtype, normed.data, tokens, joined, joined};
+    if (spec_.joins)
+      Norm(x, projector.norm, projector.norm_bias, normed);
+    else
+      backend_.RmsNorm(x, projector.norm.data(), spec_.projector_eps, normed);
+    x = Joined(normed);  // the patches of a token are adjacent rows
     if (!spec_.joins) {
       const Weight* merger[] = {&weights_.merger};
       const Tensor merged = projector_.merged.Rows(tokens);
@@ -258,21 +296,16 @@ ImageRows VisionTower::Finish() {
       x = merged;
     }
   }
-  const Tensor out = projector_.out.Rows(tokens), projected = spec_.projector_mlp ? projector_.inner.Rows(tokens) : out;
-  const Weight *one[] = {&weights_.first}, *two[] = {&weights_.second};
-  backend_.Linear({.x = x, .weights = one, .bias = weights_.first_bias.data(), .y = projected});
-  if (spec_.projector_mlp) {
-    backend_.Activate(projected, spec_.projector_activation);
-    backend_.Linear({.x = projected, .weights = two, .bias = weights_.second_bias.data(), .y = out});
-  }
-  ImageRows rows{.columns = spec_.text_hidden, .values = {}};
-  std::vector<float> values(static_cast<size_t>(tokens * rows.columns));
-  backend_.CopyToHost(values.data(), out.data, values.size() * sizeof(float));
-  backend_.Synchronize();
-  rows.values = places_.empty() ? std::move(values) : std::vector<float>(values.size());
-  for (size_t token = 0; token < places_.size(); ++token) {
-    std::copy_n(values.data() + static_cast<int64_t>(token) * rows.columns, rows.columns,
-                rows.values.data() + places_[token] * rows.columns);
+  std::vector<std::vector<float>> parts = std::exchange(deep_rows_, {});
+  parts.insert(parts.begin(), Project(projector, x));
+  ImageRows rows{.columns = spec_.row_columns(), .values = {}};
+  rows.values.resize(static_cast<size_t>(tokens * rows.columns));
+  for (int64_t token = 0; token < tokens; ++token) {
+    float* to =
+        rows.values.data() + (order_.places.empty() ? token : order_.places[static_cast<size_t>(token)]) * rows.columns;
+    for (const std::vector<float>& part : parts) {
+      to = std::copy_n(part.data() + token * spec_.text_hidden, spec_.text_hidden, to);
+    }
   }
   patches_ = 0;
   return rows;

@@ -52,6 +52,10 @@ class VisionTower {
   void Norm(Tensor x, const VisionVector& weight, const VisionVector& bias, Tensor y) const;
   void Attend(const VisionLayer& layer);
   void Mlp(const VisionLayer& layer);
+  /// The rows of the text network of x [tokens, projector inputs].
+  std::vector<float> Project(const VisionProjector& projector, Tensor x);
+  /// The patches of each token as one row, of the stream's or normed rows.
+  Tensor Joined(Tensor x) const;
   /// The mean of each token's patches, from x [patches, hidden].
   Tensor Means(Tensor x, int64_t tokens);
 
@@ -68,8 +72,11 @@ class VisionTower {
   int64_t patches_ = 0, layer_ = 0;
   std::vector<float> cosines_, sines_;  // [rows, head_dim / 2]
   std::vector<int64_t> first_live_;     // AttentionSegment
-  std::vector<int64_t> windows_;        // Patches::windows
-  std::vector<int64_t> places_;         // by token: its place, row by row; empty if it is the same
+  struct {
+    std::vector<int64_t> windows;  // Patches::windows
+    std::vector<int64_t> places;   // by token: its place, row by row; empty if it is the same
+  } order_;
+  std::vector<std::vector<float>> deep_rows_;  // of the deep layers so far
 };
 
 }  // namespace ringside

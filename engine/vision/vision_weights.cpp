@@ -15,6 +15,7 @@ class VisionLoader {
  public:
   VisionLoader(const VisionSpec& spec, Backend& backend) : spec_(spec), backend_(backend) {
     weights_.layers.resize(static_cast<size_t>(spec.layers));
+    weights_.deep.resize(spec.deep_layers.size());
     for (VisionLayer& layer : weights_.layers) {
       layer.qkv.resize(3);
       layer.mlp_in.resize(spec.gated ? 2 : 1);
@@ -26,10 +27,17 @@ class VisionLoader {
       return InvalidArgument(
           fmt::format("tensor '{}' is quantized, which is not supported in a vision tower", tensor.name));
     }
+    if (planned.role == VisionRole::kPositions && spec_.table_side > 0) {
+      weights_.position_table = Values(tensor);
+      return Status::Ok();
+    }
     VisionLayer none;
-    VisionLayer& layer = planned.layer < 0 ? none : weights_.layers[static_cast<size_t>(planned.layer)];
+    VisionProjector no_deep;
+    const auto index = static_cast<size_t>(planned.layer);  // past all without a layer
+    VisionLayer& layer = index < weights_.layers.size() ? weights_.layers[index] : none;
+    VisionProjector& deep = index < weights_.deep.size() ? weights_.deep[index] : no_deep;
     if (planned.role == VisionRole::kQkv) layer.qkv.resize(1);
-    if (const auto matrix = MatrixOf(planned.role, layer); matrix != nullptr)
+    if (const auto matrix = MatrixOf(planned.role, layer, deep); matrix != nullptr)
       return LoadMatrix(planned.role, tensor, matrix);
     if (VisionVector* joined = JoinedOf(planned.role, layer); joined != nullptr) {
       return LoadJoined(tensor, joined == &layer.qkv_bias, joined);
@@ -39,7 +47,7 @@ class VisionLoader {
       for (float& value : values) value += spec_.projector_norm_offset;
     }
     if (planned.role == VisionRole::kQkvBias) values = Padded(values, spec_.head_dim, spec_.padded_head());
-    return Upload(values, VectorOf(planned.role, layer));
+    return Upload(values, VectorOf(planned.role, layer, deep));
   }
 
   VisionWeights Finish() {
@@ -59,7 +67,8 @@ class VisionLoader {
     return found == places.end() ? nullptr : found->member;
   }
 
-  Weight* MatrixOf(VisionRole role, VisionLayer& layer) {
+  Weight* MatrixOf(VisionRole role, VisionLayer& layer, VisionProjector& deep) {
+    VisionProjector& projector = weights_.projector;
     return Find<Weight>({{VisionRole::kPatch, &weights_.patch},
                          {VisionRole::kPositions, &weights_.positions},
                          {VisionRole::kQkv, &layer.qkv.data()[0]},
@@ -71,9 +80,11 @@ class VisionLoader {
                          {VisionRole::kUp, layer.mlp_in.data() + std::max<ptrdiff_t>(0, std::ssize(layer.mlp_in) - 1)},
                          {VisionRole::kDown, &layer.mlp_out},
                          {VisionRole::kMerger, &weights_.merger},
-                         {VisionRole::kFirst, &weights_.first},
-                         {VisionRole::kProjection, &weights_.first},
-                         {VisionRole::kSecond, &weights_.second}},
+                         {VisionRole::kFirst, &projector.first},
+                         {VisionRole::kProjection, &projector.first},
+                         {VisionRole::kSecond, &projector.second},
+                         {VisionRole::kDeepFirst, &deep.first},
+                         {VisionRole::kDeepSecond, &deep.second}},
                         role);
   }
 
@@ -87,7 +98,8 @@ class VisionLoader {
                               role);
   }
 
-  VisionVector* VectorOf(VisionRole role, VisionLayer& layer) {
+  VisionVector* VectorOf(VisionRole role, VisionLayer& layer, VisionProjector& deep) {
+    VisionProjector& projector = weights_.projector;
     VisionVector* found = Find<VisionVector>({{VisionRole::kPatchBias, &weights_.patch_bias},
                                               {VisionRole::kClass, &weights_.class_row},
                                               {VisionRole::kInputNorm, &weights_.input_norm},
@@ -101,9 +113,14 @@ class VisionLoader {
                                               {VisionRole::kDownBias, &layer.mlp_out_bias},
                                               {VisionRole::kOutputNorm, &weights_.output_norm},
                                               {VisionRole::kOutputNormBias, &weights_.output_norm_bias},
-                                              {VisionRole::kProjectorNorm, &weights_.projector_norm},
-                                              {VisionRole::kFirstBias, &weights_.first_bias},
-                                              {VisionRole::kSecondBias, &weights_.second_bias}},
+                                              {VisionRole::kProjectorNorm, &projector.norm},
+                                              {VisionRole::kProjectorNormBias, &projector.norm_bias},
+                                              {VisionRole::kFirstBias, &projector.first_bias},
+                                              {VisionRole::kSecondBias, &projector.second_bias},
+                                              {VisionRole::kDeepNorm, &deep.norm},
+                                              {VisionRole::kDeepNormBias, &deep.norm_bias},
+                                              {VisionRole::kDeepFirstBias, &deep.first_bias},
+                                              {VisionRole::kDeepSecondBias, &deep.second_bias}},
                                              role);
     CHECK(found != nullptr);
     return found;

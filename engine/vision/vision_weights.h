@@ -31,19 +31,26 @@ struct VisionLayer {
   VisionVector mlp_out_bias;
 };
 
+/// Maps a token's patches to a row of the text network.
+struct VisionProjector {
+  VisionVector norm, norm_bias;
+  Weight first, second;
+  VisionVector first_bias, second_bias;
+};
+
 struct VisionWeights {
   Weight patch;  // [D, patch_columns]
   VisionVector patch_bias;
   VisionVector class_row;
   Weight positions;
+  std::vector<float> position_table;  // [table_side^2, D], in host memory
   VisionVector input_norm, input_norm_bias;
   std::vector<VisionLayer> layers;
   VisionVector output_norm, output_norm_bias;
-  VisionVector projector_norm;
   Weight merger;  // columns (row, column, channel)
-  Weight first, second;
-  VisionVector first_bias, second_bias;
-  int64_t bytes = 0;  // on the device
+  VisionProjector projector;
+  std::vector<VisionProjector> deep;  // by deep layer
+  int64_t bytes = 0;                  // on the device
 };
 
 /// Columns of the patch matrix: a patch's values, and zeros up to a whole block.

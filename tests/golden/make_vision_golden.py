@@ -39,6 +39,12 @@ SIGLIP = dict(model_type="siglip_vision_model", hidden_size=72, intermediate_siz
               num_attention_heads=1, image_size=40, patch_size=4, vision_use_head=False)
 QWEN = dict(depth=3, hidden_size=32, intermediate_size=48, num_heads=2, patch_size=4, spatial_merge_size=2,
             temporal_patch_size=2, window_size=16, out_hidden_size=32, fullatt_block_indexes=[1])
+QWEN3 = dict(depth=3, hidden_size=32, intermediate_size=48, num_heads=2, patch_size=4, spatial_merge_size=2,
+             temporal_patch_size=2, out_hidden_size=32, num_position_embeddings=25, deepstack_visual_indexes=[0, 1])
+# a head of 72 dimensions, as the published ones
+QWEN35 = dict(QWEN3, depth=2, hidden_size=72, num_heads=1, num_position_embeddings=49)
+QWEN35.pop("deepstack_visual_indexes")
+QWEN_TOKENS = dict(image_token_id=IMAGE, video_token_id=262, vision_start_token_id=4, vision_end_token_id=5)
 QWEN_PIXELS = (256, 2304)
 MEAN, DEVIATION = [0.48145466, 0.4578275, 0.40821073], [0.26862954, 0.26130258, 0.27577711]
 # name: (class, its configuration)
@@ -56,9 +62,17 @@ MODELS = {
                               vision_config=SIGLIP, mm_tokens_per_image=25, image_token_index=IMAGE,
                               boi_token_index=4, eoi_token_index=5)),
     "qwen2_5_vl": ("Qwen2_5_VL", dict(text_config=dict(TEXT, rope_parameters=dict(
-        rope_type="default", rope_theta=10000.0, mrope_section=[1, 1, 2])), vision_config=QWEN, image_token_id=IMAGE,
-        video_token_id=262, vision_start_token_id=4, vision_end_token_id=5)),
+        rope_type="default", rope_theta=10000.0, mrope_section=[1, 1, 2])), vision_config=QWEN, **QWEN_TOKENS)),
+    "qwen3_vl": ("Qwen3VL", dict(text_config=dict(TEXT, num_hidden_layers=3, rope_parameters=dict(
+        rope_type="default", rope_theta=10000.0, mrope_section=[2, 1, 1], mrope_interleaved=True)),
+        vision_config=QWEN3, **QWEN_TOKENS)),
+    "qwen3_5": ("Qwen3_5", dict(text_config=dict(TEXT, head_dim=16, layer_types=["linear_attention", "full_attention"],
+        linear_key_head_dim=16, linear_value_head_dim=16, linear_num_key_heads=2, linear_num_value_heads=4,
+        rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5,
+                             mrope_section=[2, 1, 1], mrope_interleaved=True)),
+        vision_config=QWEN35, **QWEN_TOKENS)),
 }
+HALVES = ("gemma3", "qwen3_vl", "qwen3_5")  # with a mean and a deviation of 0.5
 LAST = 13  # logits that are stored
 # name: width, height; the second is resized
 PICTURES = {"fits": (40, 24), "large": (97, 61)}
@@ -85,7 +99,7 @@ def fill(model, seed, gemma=False):
             value = 0.2 * noise  # norms scale by 1 + w
         elif tensor.ndim == 1 and "class_embedding" not in name:
             value = 1 + 0.2 * noise
-        elif any(part in name for part in ("embed_tokens", "position_embedding", "class_embedding")):
+        elif any(part in name for part in ("embed_tokens", "position_embedding", "class_embedding", "pos_embed")):
             value = 0.7 * noise / (np.sqrt(tensor.shape[1]) if gemma and "embed_tokens" in name else 1)
         else:
             inputs = tensor.shape[0] if "mm_input_projection" in name else int(np.prod(tensor.shape[1:]))
@@ -120,7 +134,7 @@ def pixels(name, rgb):
     image = Image.fromarray(rgb).resize(scaled, Image.BILINEAR if name == "gemma3" else Image.BICUBIC)
     left, top = (scaled[0] - width) // 2, (scaled[1] - height) // 2
     cut = np.asarray(image.crop((left, top, left + width, top + height))).astype(np.float64)
-    if name == "gemma3":
+    if name in HALVES:
         return ((cut / 255 - 0.5) / 0.5).transpose(2, 0, 1)
     return ((cut / 255 - MEAN) / DEVIATION).transpose(2, 0, 1)
 
@@ -332,8 +346,11 @@ def main(out, names):
         if gemma:
             processor = dict(size=dict(height=40, width=40), image_mean=[0.5] * 3, image_std=[0.5] * 3, resample=2)
         if name.startswith("qwen"):
-            processor = dict(min_pixels=QWEN_PIXELS[0], max_pixels=QWEN_PIXELS[1], image_mean=MEAN, image_std=DEVIATION,
-                             patch_size=4, temporal_patch_size=2, merge_size=2)
+            area = dict(min_pixels=QWEN_PIXELS[0], max_pixels=QWEN_PIXELS[1], image_mean=MEAN, image_std=DEVIATION)
+            if name in HALVES:
+                area = dict(size=dict(shortest_edge=QWEN_PIXELS[0], longest_edge=QWEN_PIXELS[1]),
+                            image_mean=[0.5] * 3, image_std=[0.5] * 3)
+            processor = dict(**area, patch_size=4, temporal_patch_size=2, merge_size=2)
         (folder / "preprocessor_config.json").write_text(json.dumps(processor))
         write_tokenizer(folder / "tokenizer.json", GEMMA_SPECIAL if gemma else QWEN_SPECIAL if name.startswith("qwen") else SPECIAL)
     rgb = picture(*PICTURES["large"], 1)

@@ -206,6 +206,9 @@ Result<std::shared_ptr<const VisionFiles>> FindVision(const std::string& folder,
   if (plan->spec.grids && std::ranges::all_of(rotations, [](const Rotation& one) { return one.axes.empty(); })) {
     return InvalidArgument("the text network's 'mrope_section' is missing, or does not fit its rotated dimensions");
   }
+  if (std::ssize(plan->spec.deep_layers) > files.plan.spec.layers) {
+    return InvalidArgument("the vision tower has more projected layers than the text network has layers");
+  }
   ASSIGN_OR_RETURN(std::vector<FileTensor> tensors, FindVisionTensors(*plan, files.tensors));
   ASSIGN_OR_RETURN(ImageFormat format, ImageFormat::Make(plan->spec, files.tokenizer));
   return std::make_shared<const VisionFiles>(VisionFiles{std::move(*plan), std::move(tensors), std::move(format)});

@@ -30,6 +30,11 @@ void AddVisionSpec(const VisionSpec& spec, Digest* digest) {
     }
     for (const int64_t layer : spec.whole_layers) digest->AddNumber(layer);
   }
+  if (spec.table_side > 0) {
+    digest->AddText("table_side");
+    digest->AddNumber(spec.table_side);
+    for (const int64_t layer : spec.deep_layers) digest->AddNumber(layer);
+  }
   for (const double value :
        {static_cast<double>(spec.norm_eps), static_cast<double>(spec.projector_eps), spec.rope_theta}) {
     digest->AddFloat(value);

@@ -17,7 +17,8 @@ class DeviceVisionTowers : public testing::DeviceTest,
 };
 INSTANTIATE_TEST_SUITE_P(All, DeviceVisionTowers,
                          ::testing::Combine(::testing::Values("cuda_bf16", "cuda_f16"),
-                                            ::testing::Values("mistral3", "pixtral", "llava", "gemma3", "qwen2_5_vl")),
+                                            ::testing::Values("mistral3", "pixtral", "llava", "gemma3", "qwen2_5_vl",
+                                                              "qwen3_vl", "qwen3_5")),
                          [](const auto& info) {
                            return std::string(std::get<0>(info.param)) + "_" + std::get<1>(info.param);
                          });
@@ -33,7 +34,7 @@ TEST_P(DeviceVisionTowers, MatchTheReference) {
     const std::string file = VisionFolder(name) + "/" + golden.label;
     const ImagePrompt prompt = ReadImagePrompt(model, name, golden);
     const auto rows = EncodePicture(model, *prompt.image.picture);
-    const double of_rows = NormError(rows->values, ReadFloats(file + ".rows"));
+    const double of_rows = NormError(InputsOf(*rows, model), ReadFloats(file + ".rows"));
     OwnCache cache(model, {0, 256, Eviction::kToken}, 256, type_);
     int64_t row = 0;
     const std::vector<float> logits = RunWithImage(model, cache.get(), prompt.tokens, *rows, &row, 256);

@@ -76,6 +76,15 @@ inline std::shared_ptr<const ImageRows> EncodePicture(Model& model, const Pictur
   return encoded;
 }
 
+/// The inputs of the text network: the first columns of the rows, without what is added after its layers.
+inline std::vector<float> InputsOf(const ImageRows& rows, const Model& model) {
+  std::vector<float> inputs;
+  for (int64_t row = 0; row < rows.rows(); ++row) {
+    inputs.insert(inputs.end(), rows.Row(row), rows.Row(row) + model.spec().hidden);
+  }
+  return inputs;
+}
+
 /// Appends tokens to a cache in chunks, with the rows of one image from row `*row` on; returns the logits after each
 /// token. A chunk is longer if it would divide an image that the model computes as a whole.
 inline std::vector<float> RunWithImage(Model& model, KvCache* cache, std::span<const TokenId> tokens,
