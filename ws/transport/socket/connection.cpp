@@ -169,7 +169,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     } else if (!input_.empty()) {
       const std::shared_ptr<const std::string> message = input_.front();
       if (!Submit(message->size(), [face, message] { face->on_message(*message); })) return;
-      input_.Pop(identity_.principal);
+      input_.Pop();
     }
   }
 
@@ -192,6 +192,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   void OnWorked() {
     calls_.SetWorking(false);
+    input_.EndWork(identity_.principal);
     if (phase_.finished()) return NotifyClosed();
     Deliver();
     NoteWaiting();
