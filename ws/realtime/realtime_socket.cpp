@@ -439,8 +439,8 @@ Status RealtimeSocket::CreateItem(const JsonValue& body) {
     said_ = true;
   }
   const std::string members = RealtimeItemMembers(ClientId(place.previous), made.json) + ReportOf(ignored);
-  Push("conversation.item.added", members);
-  Push("conversation.item.done", members);
+  outbox_->PushBurst(
+      {writer_->Event("conversation.item.added", members), writer_->Event("conversation.item.done", members)});
   return Status::Ok();
 }
 
