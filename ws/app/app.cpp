@@ -426,6 +426,7 @@ void Serving::Publish() {
   });
   for (const std::string& route : service->router.Describe()) LogDebug("route: {}", route);
   for (const auto& [path, route] : service->sockets) LogDebug("route: socket {}", path);
+  if (sessions_->options().pictures != nullptr) service->max_message_bytes = config_.max_request_mb << 20;
   server_->Publish(std::move(service));
   Tick();
   if (storage_->shared()) stored_checked_ = true;  // every read checks what it reads

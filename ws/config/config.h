@@ -52,6 +52,7 @@ struct ServerConfig {
   int64_t io_threads = 2;
   int64_t worker_threads = 2;
   std::optional<int64_t> max_connections, max_connections_per_owner;  // nullopt = as ResolveConnections decides
+  int64_t max_request_mb = limits::kImageRequestBytes >> 20;          // with images; without, kMaxMessageBytes
   int64_t max_connection_age_s = 0;                                   // 0 = no limit
   int64_t idle_timeout_s = 0;                                         // 0 = no limit
   int64_t shutdown_timeout_s = 30, shutdown_grace_s = 0;

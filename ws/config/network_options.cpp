@@ -162,6 +162,12 @@ std::vector<ConfigOption> NetworkSettings() {
        "are "
        "several owners]",
        Integer(&C::max_connections_per_owner, 1, limits::kMaxConnections)},
+      {"max-request-mb",
+       {},
+       Kind::kValue,
+       "N",
+       "largest request to a model that reads images, MiB; its text, and other requests, may have 4 [32]",
+       Integer(&C::max_request_mb, limits::kMaxMessageBytes >> 20, limits::kMaxImageRequestBytes >> 20)},
       {"max-connection-age",
        {},
        Kind::kValue,
