@@ -287,7 +287,9 @@ Status Serving::ListModels() {
 Status Serving::OpenSessions() {
   SessionTableOptions options = ModelOptions(config_, text_, engine_);
   options.models = texts_.get();
-  if (options.images != nullptr || options.models != nullptr) options.pictures = OpenPictures();
+  if (options.images != nullptr || options.models != nullptr) {
+    ASSIGN_OR_RETURN(options.pictures, OpenPictures(config_));
+  }
   ASSIGN_OR_RETURN(options.adapters, AdapterNames(config_, text_.name));
   options.on_ignored = LogIgnoredFields();
   options.limits_of = [this](const std::string& owner, const OwnerLimits& usual) {

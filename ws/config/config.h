@@ -17,6 +17,7 @@
 #include "engine/model/weights/load_format.h"
 #include "kernels/backend_options.h"
 #include "kernels/tensor.h"
+#include "ws/transport/fetch/image_url.h"
 
 namespace ringside {
 
@@ -42,6 +43,7 @@ struct ServerConfig {
   std::vector<std::string> api_keys;
   std::string keys_file;  // "" = none
   std::vector<std::string> allowed_origins, allowed_hosts;
+  std::vector<WebOrigin> image_hosts;  // from which images may be fetched
   bool allow_public = false;
   bool no_ui = false;  // serve no page at /
   // folder from which the page's files are read at each request; "" = built-in files
