@@ -16,7 +16,7 @@ inline constexpr int64_t kBlobReserveBytes = 128 << 20;         // warm memory k
 inline constexpr int64_t kMinWaitingSnapshotBytes = 256 << 20;  // floor of the bytes that wait for the disk
 
 // A request
-inline constexpr int64_t kMaxMessageBytes = 4 << 20;  // one WebSocket message or HTTP body
+inline constexpr int64_t kMaxMessageBytes = 4 << 20;  // one WebSocket message or HTTP body, without its images
 inline constexpr int64_t kMaxJsonBytes = 256 << 20;   // of any text; a request has kMaxMessageBytes
 inline constexpr int64_t kMaxJsonDepth = 64;
 inline constexpr int64_t kMaxJsonValues = 1 << 18;       // each takes 40 bytes in memory, however short its text
@@ -40,7 +40,9 @@ inline constexpr int64_t kMaxMetadataValueBytes = 512;
 // Images of messages
 inline constexpr int64_t kMaxImagesPerRequest = 64;
 inline constexpr int64_t kMaxImagePixels = 32 << 20;         // of one image: 96 MiB decoded
-inline constexpr int64_t kMaxImageFileBytes = 16 << 20;      // of one file; a request has kMaxMessageBytes
+inline constexpr int64_t kMaxImageFileBytes = 20 << 20;      // of one file
+inline constexpr int64_t kImageRequestBytes = 32 << 20;      // default of --max-request-mb: a file in base64, and text
+inline constexpr int64_t kMaxImageRequestBytes = 64 << 20;   // upper bound of --max-request-mb
 inline constexpr int64_t kMaxTurnImages = 256;               // of a conversation, given with a turn
 inline constexpr int64_t kMaxTurnPictureBytes = 1 << 30;     // decoded images of a conversation, while a turn runs
 inline constexpr int64_t kPictureCacheBytes = 256 << 20;     // decoded images kept between turns
@@ -73,7 +75,7 @@ inline constexpr int64_t kMaxTurnsInFlightPerConnection = 16;
 inline constexpr int64_t kOutboxSoftBytes = 256 << 10;  // above this, deltas are merged
 inline constexpr int64_t kOutboxHardBytes = 4 << 20;    // above this, the socket is closed with 1013
 inline constexpr int64_t kMaxQueuedCreatesPerConnection = 256;
-inline constexpr int64_t kMaxQueuedBytesPerConnection = 4 * kMaxMessageBytes;
+inline constexpr int64_t kMaxQueuedBytesPerConnection = 4 * kMaxMessageBytes;  // or one larger message
 inline constexpr int64_t kMaxStreamIdBytes = 256;
 inline constexpr int64_t kMaxResumedSessionsPerConnection = 64;
 inline constexpr int64_t kMaxReplayedEvents = 1 << 16;  // a client that missed more events gets a snapshot instead
@@ -93,7 +95,7 @@ inline constexpr int64_t kMaxHistoriesPerOwner = 1024;            // timelines k
 inline constexpr int64_t kMaxSummaries = 16, kMaxSummariesPerOwner = 4;  // concurrent side turns; each blocks a worker
 inline constexpr int64_t kMaxHistoryBytes = 256 << 20;                   // the index over these timelines
 inline constexpr int64_t kHistoryIdleSeconds = 3600;  // an unused timeline is dropped after this time
-inline constexpr int64_t kMaxJournalRecordBytes = 16 << 20;
+inline constexpr int64_t kMaxJournalRecordBytes = kMaxImageFileBytes + (64 << 10);  // an image file, and its digest
 inline constexpr int64_t kJournalQueueEntries = 8192;
 inline constexpr int64_t kJournalQueueBytes = 64 << 20;
 

@@ -84,10 +84,11 @@ MAY_INCLUDE = {
     "ws/access": "base base/cli base/json",
     "ws/transport": "base ws/access ws/transport/limits ws/transport/socket ws/transport/tls",
     "ws/transport/limits": "base",
+    "ws/transport/fetch": "base",
     "ws/transport/socket": "base ws/transport ws/transport/limits",
     "ws/transport/tls": "base ws/transport",
     "ws/config": "base base/cli base/json kernels cache engine/families engine/model engine session/journal"
-                 " session/postgres session/table ws/access ws/transport",
+                 " session/postgres session/table ws/access ws/transport ws/transport/fetch",
     "ws/fields": "base session/chat/templates session ws/json ws/transport",
     "ws/content": "base engine/text engine/grammar engine session/journal session/tools session/chat/timeline session"
                   " session/table ws/json ws/transport ws/fields",
@@ -100,7 +101,7 @@ MAY_INCLUDE = {
                " ws/json ws/access ws/transport ws/fields ws/content",
     "ws": "base base/cli base/model_files kernels cache/store engine/text engine/families engine/vision engine/model engine engine/fleet"
           " engine/overload session/journal session/pictures session/postgres session/tools session/chat/templates"
-          " session session/table ws/json ws/access ws/transport ws/transport/tls ws/fields ws/content ws/config ws/openai ws/chat ws/page"
+          " session session/table ws/json ws/access ws/transport ws/transport/fetch ws/transport/tls ws/fields ws/content ws/config ws/openai ws/chat ws/page"
           " ws/realtime",
     "clients/wire": "base/json",
     "clients/terminal": "",

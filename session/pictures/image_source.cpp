@@ -16,12 +16,16 @@ bool StartsWithNoCase(std::string_view text, std::string_view start) {
          });
 }
 
+constexpr std::string_view kData = "data:";
+
 }  // namespace
+
+bool IsDataUrl(std::string_view source) { return StartsWithNoCase(source, kData); }
 
 Result<std::string> ReadImageSource(std::string_view source, bool base64, const std::string& param) {
   if (!base64) {
-    constexpr std::string_view kData = "data:", kBase64 = ";base64";
-    if (!StartsWithNoCase(source, kData)) {
+    constexpr std::string_view kBase64 = ";base64";
+    if (!IsDataUrl(source)) {
       return InvalidArgument(
           "This server does not fetch images from URLs. Send the image itself as a data URL "
           "(data:image/png;base64,...).",

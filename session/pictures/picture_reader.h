@@ -1,5 +1,5 @@
-// Image files to pictures: the cache, and the decoder for others. Owned by the server, shared by its models.
-// THREAD: any; blocks while an image is decoded (DiskWait).
+// Image files to pictures: the cache, and the decoder for others; and images from URLs. Owned by the server, shared by
+// its models. THREAD: any; blocks while an image is fetched or decoded (DiskWait).
 #pragma once
 
 #include <cstdint>
@@ -22,17 +22,27 @@ using ChargePicture = std::function<Status(int64_t bytes)>;
 /// Decodes a file, without the digest: ImageDecoder::Decode, or a test's.
 using DecodeImage =
     std::function<Result<Picture>(const std::string& owner, std::string_view file, const ChargePicture& charge)>;
+/// Fetches the file at a URL; `charge` is called with its bytes before they are received.
+using FetchImage =
+    std::function<Result<std::string>(const std::string& owner, std::string_view url, const ChargePicture& charge)>;
 
 class PictureReader {
  public:
-  explicit PictureReader(DecodeImage decode) : decode_(std::move(decode)) {}
+  /// `fetch` may be null: URLs of other servers are refused.
+  explicit PictureReader(DecodeImage decode, FetchImage fetch = nullptr)
+      : decode_(std::move(decode)), fetch_(std::move(fetch)) {}
   /// ERRORS: as DecodeImage, with `param`; DiskWait's.
   Result<std::shared_ptr<const Picture>> Read(const std::string& owner, std::string_view file,
                                               const Sha256Digest& digest, const std::string& param,
                                               const ChargePicture& charge);
+  bool fetches() const { return fetch_ != nullptr; }
+  /// REQUIRES: fetches(). ERRORS: as FetchImage, with `param`; DiskWait's.
+  Result<std::string> Fetch(const std::string& owner, std::string_view url, const std::string& param,
+                            const ChargePicture& charge);
 
  private:
   const DecodeImage decode_;
+  const FetchImage fetch_;
   PictureCache cache_{limits::kPictureCacheBytes};
 };
 

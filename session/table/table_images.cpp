@@ -14,9 +14,22 @@
 namespace ringside {
 namespace {
 
+/// The file of an image: the bytes of its source, or those at its URL.
+Result<std::string> ReadFile(PictureReader& pictures, const std::string& owner, const HoldBytes& hold,
+                             NewImage* image) {
+  if (image->base64 || !pictures.fetches() || IsDataUrl(image->source)) {
+    return ReadImageSource(image->source, image->base64, image->param);
+  }
+  return pictures.Fetch(owner, image->source, image->param, [&](int64_t bytes) -> Status {
+    ASSIGN_OR_RETURN(HeldBytes held, hold(bytes));
+    image->held = std::make_shared<const HeldBytes>(std::move(held));
+    return Status::Ok();
+  });
+}
+
 Status ReadImage(const SessionContext& model, const std::string& owner, const HoldBytes& hold, NewImage* image) {
   RETURN_IF_ERROR(image->fault);
-  ASSIGN_OR_RETURN(std::string bytes, ReadImageSource(image->source, image->base64, image->param));
+  ASSIGN_OR_RETURN(std::string bytes, ReadFile(*model.options.pictures, owner, hold, image));
   image->source = {};
   const Sha256Digest digest = Sha256(bytes);
   std::optional<HeldBytes> held;  // while it is decoded
@@ -39,7 +52,7 @@ Status ReadImages(const SessionContext& model, const std::string& owner, const H
                   std::vector<NewItem>* items) {
   using Clock = std::chrono::steady_clock;
   const auto deadline = Clock::now() + std::chrono::seconds(limits::kMaxImageSecondsPerRequest);
-  int64_t count = 0;
+  int64_t count = 0, fetched = 0;
   for (NewItem& item : *items) {
     const bool reads = model.codec.images != nullptr && model.options.pictures != nullptr &&
                        (item.role == ChatRole::kUser || item.role == ChatRole::kTool);
@@ -51,6 +64,12 @@ Status ReadImages(const SessionContext& model, const std::string& owner, const H
                                image.param, "array_above_max_length");
       }
       RETURN_IF_ERROR(ReadImage(model, owner, hold, &image));
+      if (image.held != nullptr) fetched += std::ssize(image.image.file->bytes);
+      if (fetched > limits::kImageRequestBytes) {  // a short request must not bring more than one that holds its images
+        return InvalidArgument(
+            fmt::format("The images at a request's URLs have at most {} MiB.", limits::kImageRequestBytes >> 20),
+            image.param, "image_limit_exceeded");
+      }
       if (RequestWatch::ClientLeft()) return {StatusCode::kCancelled, "The client disconnected."};
       if (Clock::now() > deadline) {
         return InvalidArgument("Decoding the request's images takes too long.", image.param, "invalid_value");

@@ -42,12 +42,13 @@ struct WindowOverrides {
 
 /// An image of a request. The table reads it, so that a model without images is named before the image's own faults.
 struct NewImage {
-  std::string source;    // "data:image/png;base64,...", another URL, or base64
-  bool base64 = false;   // `source` has no "data:"
-  std::string param;     // of the source
-  Status refusal;        // of a model that reads no images
-  Status fault;          // of the field that has the source
-  ItemImage image = {};  // once read
+  std::string source;                     // "data:image/png;base64,...", another URL, or base64
+  bool base64 = false;                    // `source` has no "data:"
+  std::string param;                      // of the source
+  Status refusal;                         // of a model that reads no images
+  Status fault;                           // of the field that has the source
+  ItemImage image = {};                   // once read
+  std::shared_ptr<const void> held = {};  // the charge for a fetched file, until its conversation has one
 };
 
 struct NewItem {

@@ -287,7 +287,9 @@ Status Serving::ListModels() {
 Status Serving::OpenSessions() {
   SessionTableOptions options = ModelOptions(config_, text_, engine_);
   options.models = texts_.get();
-  if (options.images != nullptr || options.models != nullptr) options.pictures = OpenPictures();
+  if (options.images != nullptr || options.models != nullptr) {
+    ASSIGN_OR_RETURN(options.pictures, OpenPictures(config_));
+  }
   ASSIGN_OR_RETURN(options.adapters, AdapterNames(config_, text_.name));
   options.on_ignored = LogIgnoredFields();
   options.limits_of = [this](const std::string& owner, const OwnerLimits& usual) {
@@ -426,6 +428,7 @@ void Serving::Publish() {
   });
   for (const std::string& route : service->router.Describe()) LogDebug("route: {}", route);
   for (const auto& [path, route] : service->sockets) LogDebug("route: socket {}", path);
+  if (sessions_->options().pictures != nullptr) service->max_message_bytes = config_.max_request_mb << 20;
   server_->Publish(std::move(service));
   Tick();
   if (storage_->shared()) stored_checked_ = true;  // every read checks what it reads

@@ -17,6 +17,7 @@
 #include "engine/model/weights/load_format.h"
 #include "kernels/backend_options.h"
 #include "kernels/tensor.h"
+#include "ws/transport/fetch/image_url.h"
 
 namespace ringside {
 
@@ -42,6 +43,7 @@ struct ServerConfig {
   std::vector<std::string> api_keys;
   std::string keys_file;  // "" = none
   std::vector<std::string> allowed_origins, allowed_hosts;
+  std::vector<WebOrigin> image_hosts;  // from which images may be fetched
   bool allow_public = false;
   bool no_ui = false;  // serve no page at /
   // folder from which the page's files are read at each request; "" = built-in files
@@ -52,6 +54,7 @@ struct ServerConfig {
   int64_t io_threads = 2;
   int64_t worker_threads = 2;
   std::optional<int64_t> max_connections, max_connections_per_owner;  // nullopt = as ResolveConnections decides
+  int64_t max_request_mb = limits::kImageRequestBytes >> 20;          // with images; without, kMaxMessageBytes
   int64_t max_connection_age_s = 0;                                   // 0 = no limit
   int64_t idle_timeout_s = 0;                                         // 0 = no limit
   int64_t shutdown_timeout_s = 30, shutdown_grace_s = 0;

@@ -63,6 +63,15 @@ Status ApplyHosts(ServerConfig& config, const Values& values) {
   return Status::Ok();
 }
 
+Status ApplyImageHosts(ServerConfig& config, const Values& values) {
+  for (const std::string& value : values) {
+    const Result<WebOrigin> host = ParseImageHost(value);
+    if (!host.ok()) return BadValue(value, "a host such as images.example.org, https://HOST:PORT or http://HOST");
+    config.image_hosts.push_back(*host);
+  }
+  return Status::Ok();
+}
+
 Status ApplyMetricsPort(ServerConfig& config, const Values& values) {
   ASSIGN_OR_RETURN(config.metrics_port, ParseInteger(values.back(), 0, 65535));
   return Status::Ok();
@@ -128,6 +137,14 @@ std::vector<ConfigOption> NetworkSettings() {
        "ORIGIN",
        "further web origin that may connect; the server's own always may; may be repeated; * allows all",
        ApplyOrigins},
+      {"allowed-image-hosts",
+       {},
+       Kind::kList,
+       "HOST",
+       "host that images may be fetched from when a request has their URL, over https unless it begins with http://; "
+       "may "
+       "be repeated [none]",
+       ApplyImageHosts},
       {"allow-public",
        {},
        Kind::kSwitch,
@@ -162,6 +179,12 @@ std::vector<ConfigOption> NetworkSettings() {
        "are "
        "several owners]",
        Integer(&C::max_connections_per_owner, 1, limits::kMaxConnections)},
+      {"max-request-mb",
+       {},
+       Kind::kValue,
+       "N",
+       "largest request to a model that reads images, MiB; its text, and other requests, may have 4 [32]",
+       Integer(&C::max_request_mb, limits::kMaxMessageBytes >> 20, limits::kMaxImageRequestBytes >> 20)},
       {"max-connection-age",
        {},
        Kind::kValue,

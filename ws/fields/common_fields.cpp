@@ -5,6 +5,7 @@
 
 #include "base/limits.h"
 #include "session/model_source.h"
+#include "ws/fields/request_size.h"
 #include "ws/fields/timeline_key.h"
 
 namespace ringside {
@@ -55,7 +56,7 @@ Status ReadAnswerMetadata(const JsonValue& value, std::string_view param, Ignore
 
 Result<JsonValue> ReadBody(const HttpRequest& request, bool may_be_empty) {
   const bool empty = may_be_empty && request.body.empty();
-  ASSIGN_OR_RETURN(JsonValue body, ParseJson(empty ? std::string_view("{}") : request.body));
+  ASSIGN_OR_RETURN(JsonValue body, ParseRequest(empty ? std::string_view("{}") : request.body));
   if (!body.is_object()) return WrongType(body, "body", "an object");
   return body;
 }

@@ -10,6 +10,7 @@
 #include "ws/fields/common_fields.h"
 #include "ws/fields/field_readers.h"
 #include "ws/fields/ignored_report.h"
+#include "ws/fields/request_size.h"
 #include "ws/json/json_writer.h"
 
 namespace ringside {
@@ -179,7 +180,7 @@ Status RealtimeSocket::FitWindow(RealtimeSettings* settings) {
 }
 
 Status RealtimeSocket::Read(std::string_view message, Event* event) const {
-  ASSIGN_OR_RETURN(event->body, ParseJson(message));
+  ASSIGN_OR_RETURN(event->body, ParseRequest(message));
   if (!event->body.is_object()) {
     return InvalidArgument("An event must be a JSON object, not " + std::string(event->body.KindName()) + ".", "",
                            "invalid_json");
@@ -240,7 +241,7 @@ Result<bool> RealtimeSocket::Defer(const Event& event, std::string_view message)
   const bool must_wait = (changes && (sink_ != nullptr || !deferred_.empty())) || responds;
   if (closed_ || !must_wait) return closed_;
   if (deferred_.size() >= static_cast<size_t>(limits::kMaxQueuedCreatesPerConnection) ||
-      deferred_bytes_ + message.size() > static_cast<size_t>(limits::kMaxQueuedBytesPerConnection)) {
+      !MayWait(deferred_bytes_, message.size())) {
     return Overloaded("Too many events wait for the response to end.");
   }
   deferred_bytes_ += message.size();
@@ -439,8 +440,8 @@ Status RealtimeSocket::CreateItem(const JsonValue& body) {
     said_ = true;
   }
   const std::string members = RealtimeItemMembers(ClientId(place.previous), made.json) + ReportOf(ignored);
-  Push("conversation.item.added", members);
-  Push("conversation.item.done", members);
+  outbox_->PushBurst(
+      {writer_->Event("conversation.item.added", members), writer_->Event("conversation.item.done", members)});
   return Status::Ok();
 }
 

@@ -28,6 +28,23 @@ class TextEntry final : public OutboxEntry {
   bool done_ = false;
 };
 
+class BurstEntry final : public OutboxEntry {
+ public:
+  explicit BurstEntry(std::vector<std::string> messages) : messages_(std::move(messages)) {}
+  std::string Next() override { return std::move(messages_[next_++]); }
+  bool done() const override { return next_ == messages_.size(); }
+  size_t bytes() const override {
+    size_t bytes = 1;
+    for (size_t i = next_; i < messages_.size(); ++i) bytes += messages_[i].size();
+    return bytes;
+  }
+  bool bulk() const override { return true; }
+
+ private:
+  std::vector<std::string> messages_;
+  size_t next_ = 0;
+};
+
 /// Returns the queued entry that `entry` may merge into. Only entries of other answers follow it, so the order within
 /// each answer is preserved.
 OutboxEntry* FindMergeable(const std::deque<std::unique_ptr<OutboxEntry>>& entries, const OutboxEntry& entry) {
@@ -44,6 +61,10 @@ OutboxEntry* FindMergeable(const std::deque<std::unique_ptr<OutboxEntry>>& entri
 }  // namespace
 
 void Outbox::Push(std::string message) { Push(std::make_unique<TextEntry>(std::move(message))); }
+
+void Outbox::PushBurst(std::vector<std::string> messages) {
+  if (!messages.empty()) Push(std::make_unique<BurstEntry>(std::move(messages)));
+}
 
 void Outbox::Push(std::unique_ptr<OutboxEntry> entry) {
   std::function<void()> wake;

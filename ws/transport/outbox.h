@@ -12,6 +12,8 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "ws/transport/limits/outbox_budget.h"
 
@@ -52,6 +54,8 @@ class Outbox {
   void Push(std::unique_ptr<OutboxEntry> entry);
   /// Queues one message that is already serialized.
   void Push(std::string message);
+  /// Queues messages that belong together, as one burst (OutboxEntry::bulk).
+  void PushBurst(std::vector<std::string> messages);
   /// Requests a close with this code after the queued entries; `at_once` drops them. The first call wins.
   void Close(uint16_t code, std::string reason, bool at_once = false);
   /// Notes that the socket is gone: pushes are dropped and no further wake starts (one may still be running).

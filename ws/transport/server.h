@@ -47,6 +47,7 @@ struct Service {
   std::set<std::string> open_paths;            // served without a key and while draining
   std::set<std::string> probes;                // health checks among the open paths
   std::string starting;                        // not "": reason for a 503 on everything outside the router
+  int64_t max_message_bytes = 0;               // in place of ServerOptions::max_message_bytes; 0 = that
 };
 
 struct ServerOptions {
@@ -62,7 +63,7 @@ struct ServerOptions {
   std::function<int64_t(const std::string& owner)> connections_of = nullptr;
   // Time after which a full server may evict a connection that waits for its client; see ConnectionPlaces.
   std::chrono::milliseconds eviction_patience{1'000};
-  int64_t max_message_bytes = limits::kMaxMessageBytes;  // largest WebSocket message or HTTP body
+  int64_t max_message_bytes = limits::kMaxMessageBytes;  // largest WebSocket message or HTTP body, and read-ahead
   // Bytes of HTTP requests and waiting WebSocket messages (bodies) and of responses being written (answers). 64 KiB of
   // each are not counted; an owner with a key gets half.
   int64_t bodies_bytes = 256 << 20, answers_bytes = 256 << 20;

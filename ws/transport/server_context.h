@@ -61,6 +61,11 @@ struct ServerContext {
     service_ = std::move(service);
   }
 
+  /// Largest WebSocket message or HTTP body under `service`.
+  int64_t MaxMessageBytes(const Service& service) const {
+    return service.max_message_bytes > 0 ? service.max_message_bytes : options.max_message_bytes;
+  }
+
   /// Registers a connection; returns the number for Leave.
   uint64_t Join(Member member) {
     std::lock_guard lock(mutex_);

@@ -107,7 +107,8 @@ class ImageSessionTest : public ::testing::Test {
     if (options.images != nullptr) {
       options.pictures =
           std::make_shared<PictureReader>([this](const std::string&, std::string_view file,
-                                                 const ChargePicture& charge) { return decoder.Decode(file, charge); });
+                                                 const ChargePicture& charge) { return decoder.Decode(file, charge); },
+                                          fetch);
     }
     table = std::make_unique<SessionTable>(options, tokenizer, *chat, *engine, journal.get(), clock);
     ASSERT_TRUE(table->Open().ok());
@@ -150,6 +151,7 @@ class ImageSessionTest : public ::testing::Test {
   ImageTokenizer tokenizer;
   std::unique_ptr<ChatTemplate> chat = std::make_unique<ChatTemplate>(ChatTemplate::Named("chatml").value());
   FakeDecoder decoder;
+  FetchImage fetch;  // of the next Open; null: URLs are refused
   std::unique_ptr<Journal> journal;
   std::unique_ptr<ScriptedEngine> engine;
   std::unique_ptr<SessionTable> table;

@@ -199,5 +199,49 @@ TEST_F(ImageSessionTest, AHistoryIsFoundByItsImages) {
   EXPECT_EQ(other.tokens[static_cast<size_t>(other.images[0].position)], ImageToken(Sha256(FileOf(16, 16, "b")), 0));
 }
 
+TEST_F(ImageSessionTest, AnImageFromAUrlIsStoredLikeAnother) {
+  const std::string file = FileOf(32, 16), url = "https://example.org/a.png";
+  const auto about = [&](const std::string& source, const std::string& id) {
+    TurnSpec spec = AskWith({"", "what?"}, {file}, id);
+    spec.input.front().images.front().source = source;
+    return spec;
+  };
+  const std::string id = NewConversation();
+  EXPECT_EQ(Refusal(about(url, id)).reason(), "image_url_not_allowed");
+  std::vector<std::string> asked;
+  fetch = [&](const std::string& owner, std::string_view at, const ChargePicture& charge) -> Result<std::string> {
+    asked.push_back(owner + " " + std::string(at));
+    RETURN_IF_ERROR(charge(std::ssize(file)));
+    if (at != url) return InvalidArgument("not there", "", "invalid_image_url");
+    return file;
+  };
+  Restart();
+  const TurnRequest remote = Turn(about(url, id));
+  EXPECT_EQ(asked, std::vector<std::string>{"me " + url});
+  EXPECT_EQ(table->GetItems(me, id).value()[0].images.front().file->bytes, file);
+  EXPECT_EQ(remote.tokens, Turn(AskWith({"", "what?"}, {file}, NewConversation())).tokens);
+  EXPECT_EQ(asked.size(), 1u) << "a data URL is not fetched";
+  const Status refused = Refusal(about(url + "x", id));
+  EXPECT_EQ(refused.reason(), "invalid_image_url");
+  EXPECT_EQ(refused.param(), "image_url");
+}
+
+TEST_F(ImageSessionTest, FetchedImagesOfARequestHaveALimit) {
+  const std::string file = FileOf(16, 16, std::string(limits::kMaxImageFileBytes - 100, 'x'));
+  fetch = [&](const std::string&, std::string_view, const ChargePicture& charge) -> Result<std::string> {
+    RETURN_IF_ERROR(charge(std::ssize(file)));
+    return file;
+  };
+  Restart();
+  TurnSpec spec = AskWith({"", "", "what?"}, {file, file}, NewConversation());
+  for (NewImage& image : spec.input.front().images) image.source = "https://example.org/a.png";
+  EXPECT_EQ(Refusal(std::move(spec)).reason(), "image_limit_exceeded");
+  options.max_bytes_per_owner = 1 << 20;
+  Restart();
+  spec = AskWith({"", "what?"}, {FileOf(16, 16)}, NewConversation());
+  spec.input.front().images.front().source = "https://example.org/a.png";
+  EXPECT_EQ(Refusal(std::move(spec)).code(), StatusCode::kOverloaded) << "charged before it is received";
+}
+
 }  // namespace
 }  // namespace ringside

@@ -57,6 +57,17 @@ TEST_F(OutboxTest, BurstIsNotSlownessButLaterMessagesAre) {
   ASSERT_TRUE(outbox_.TakeClose().has_value());
 }
 
+TEST_F(OutboxTest, MessagesOfABurstMayExceedTheLimitTogether) {
+  outbox_.PushBurst({std::string(2 * kHard, 'a'), std::string(2 * kHard, 'b')});
+  outbox_.PushBurst({});
+  outbox_.Push("later");
+  EXPECT_FALSE(outbox_.TakeClose());
+  const std::vector<std::string> all = TakeAll();
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(all[1], std::string(2 * kHard, 'b'));
+  EXPECT_EQ(outbox_.queued_bytes(), 0u);
+}
+
 TEST_F(OutboxTest, OutboxesOfAnOwnerShareOneLimit) {
   OutboxBudget budget(static_cast<int64_t>(4 * kHard));
   std::vector<std::unique_ptr<Outbox>> hers;

@@ -125,6 +125,25 @@ TEST_F(TransportBodiesTest, BoundsQueuedMessagesOfAllSockets) {
   ExpectAlive();
 }
 
+TEST_F(TransportBodiesTest, AServiceHasItsOwnLimit) {
+  options_.max_message_bytes = 100'000;
+  Start();
+  EXPECT_EQ(Post(150'000)->status, 413);
+  auto service = MakeService();
+  service->max_message_bytes = 300'000;
+  server_->Publish(std::move(service));
+  EXPECT_EQ(Post(300'000)->status, 200);
+  EXPECT_EQ(ErrorCode(Post(300'001)->body), "request_too_large");
+  WireClient socket(port());
+  ASSERT_EQ(socket.Upgrade("/ws")->status, 101);
+  socket.SendText(std::string(300'000, 'm'));
+  EXPECT_EQ(socket.ReadText(), std::string(300'000, 'm'));
+  socket.SendText(std::string(300'001, 'm'));
+  EXPECT_EQ(ErrorCode(socket.ReadText().value()), "message_too_big");
+  EXPECT_EQ(socket.ReadClose(), 1009);
+  ExpectAlive();
+}
+
 TEST_F(TransportBodiesTest, AnnouncedBytesReserveNothing) {
   Start();
   WireClient announcing(port());

@@ -7,6 +7,7 @@
 #include "ws/content/response_request.h"
 #include "ws/fields/common_fields.h"
 #include "ws/fields/ignored_report.h"
+#include "ws/fields/request_size.h"
 #include "ws/json/json_writer.h"
 #include "ws/openai/responses/responses_socket.h"
 #include "ws/transport/http/http.h"
@@ -99,7 +100,7 @@ void ResponsesSocket::Impl::PushError(const Status& status, const std::string& s
 }
 
 void ResponsesSocket::Impl::OnMessage(std::string_view message) {
-  Result<JsonValue> parsed = ParseJson(message);
+  Result<JsonValue> parsed = ParseRequest(message);
   if (!parsed.ok()) return PushError(parsed.status(), "");
   const JsonValue& event = *parsed;
   if (!event.is_object()) {
@@ -157,7 +158,7 @@ void ResponsesSocket::Impl::Create(const JsonValue& body, std::string_view messa
     size_t queued = 0;
     for (const auto& [name, lane] : lanes_) queued += lane.queue.size();
     if (queued >= static_cast<size_t>(limits::kMaxQueuedCreatesPerConnection) ||
-        queued_bytes_ + message.size() > static_cast<size_t>(limits::kMaxQueuedBytesPerConnection)) {
+        !MayWait(queued_bytes_, message.size())) {
       return PushError(Overloaded("Too many requests wait on this connection."), *stream);
     }
     Lane& lane = lanes_[*stream];

@@ -30,8 +30,8 @@ using boost::system::error_code;
 // Requests to open paths need no body, and no owner is charged for one.
 constexpr int64_t kMaxOpenBodyBytes = 1024;
 constexpr size_t kHttpReadBytes = 16 << 10;
-// Discarded input after a refusal (kLingerTime).
-constexpr size_t kMaxLingerBytes = 16 << 20;
+// Discarded input after a refusal (kLingerTime): the rest of a request, whose client reads the answer after it.
+constexpr size_t kMaxLingerBytes = limits::kImageRequestBytes;
 // Minimum rate at which a peer must read a large response; a small one has the time of a request.
 constexpr size_t kSlowestBytesASecond = 64 << 10;
 
@@ -190,8 +190,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
   uint64_t BodyLimit() const {
     if (exchange_->open_path) return kMaxOpenBodyBytes;
-    return static_cast<uint64_t>(
-        exchange_->service->router.BodyLimit(exchange_->request, context_.options.max_message_bytes));
+    const Service& service = *exchange_->service;
+    return static_cast<uint64_t>(service.router.BodyLimit(exchange_->request, context_.MaxMessageBytes(service)));
   }
 
   /// Extends the timeout for each part of the body that arrived fast enough: large bodies get the time they need,

@@ -43,7 +43,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
         ticket_(std::move(ticket)),
         stream_(GuardedStream(std::move(stream))),
         timers_(stream_.get_executor()),
-        watch_(context.options.max_message_bytes),
+        watch_(context.MaxMessageBytes(*context.service())),
         input_(context.options.max_message_bytes, context.options.messages_per_second, context.bodies) {}
   ~Connection() { Abandon(); }
 
@@ -151,7 +151,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
       input_.QueueMessage();
     }
     Deliver();
-    // Reads ahead while a message is processed, up to the size of one message, and not at all while no worker is free.
+    // Reads ahead while a message is processed, up to a limit, and not at all while no worker is free.
     input_.SetPaused(!input_.HasRoom() || (!calls_.working() && !input_.empty()));
     if (!input_.paused() && phase_.reads()) Read();
   }
@@ -169,7 +169,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     } else if (!input_.empty()) {
       const std::shared_ptr<const std::string> message = input_.front();
       if (!Submit(message->size(), [face, message] { face->on_message(*message); })) return;
-      input_.Pop(identity_.principal);
+      input_.Pop();
     }
   }
 
@@ -192,6 +192,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   void OnWorked() {
     calls_.SetWorking(false);
+    input_.EndWork(identity_.principal);
     if (phase_.finished()) return NotifyClosed();
     Deliver();
     NoteWaiting();
@@ -205,8 +206,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void RefuseMessage() {
     if (!phase_.Enter(State::kRefused)) return;
     output_.outbox()->Push(ErrorEvent(
-        InvalidArgument("The message is larger than " + std::to_string(context_.options.max_message_bytes) + " bytes.",
-                        "", "message_too_big")));
+        InvalidArgument("The message is larger than " + std::to_string(watch_.max_message_bytes()) + " bytes.", "",
+                        "message_too_big")));
     output_.outbox()->Close(1009, "message too big");
     // The close handshake reads the rest of the message and discards it.
   }

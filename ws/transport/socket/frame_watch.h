@@ -15,6 +15,7 @@ class FrameWatch {
  public:
   explicit FrameWatch(int64_t max_message_bytes) : max_message_bytes_(static_cast<uint64_t>(max_message_bytes)) {}
 
+  int64_t max_message_bytes() const { return static_cast<int64_t>(max_message_bytes_); }
   /// Consumes the next bytes of the stream, split anywhere. Returns the close code, or 0 while the input is valid; does
   /// nothing after it has returned a code.
   uint16_t Read(std::string_view bytes);

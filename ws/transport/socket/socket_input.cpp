@@ -26,9 +26,14 @@ void SocketInput::QueueMessage() {
   if (buffer_.capacity() > kKeptBufferBytes) buffer_ = boost::beast::flat_buffer();
 }
 
-void SocketInput::Pop(const std::string& owner) {
-  waiting_bytes_ -= waiting_.front()->size();
+void SocketInput::Pop() {
+  working_bytes_ = waiting_.front()->size();
+  waiting_bytes_ -= working_bytes_;
   waiting_.pop_front();
+}
+
+void SocketInput::EndWork(const std::string& owner) {
+  working_bytes_ = 0;
   (void)Charge(owner);  // never fails: less than before
 }
 

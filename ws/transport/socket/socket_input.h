@@ -1,5 +1,5 @@
-// Input of one WebSocket: the message being received, and complete messages that wait for a worker. Bounds their bytes,
-// their number, their rate and the reads of each. Owned by its Connection.
+// Input of one WebSocket: the message being received, complete messages that wait for a worker, and the bytes of the
+// one that a worker has. Bounds their bytes, their number, their rate and the reads of each. Owned by its Connection.
 // THREAD: the connection's strand.
 #pragma once
 
@@ -19,16 +19,17 @@ class SocketInput {
   /// Messages that may wait for workers.
   static constexpr size_t kMaxWaiting = 256;
 
-  /// `messages_per_second` permits bursts of ten times that number. `bodies` outlives the input.
-  SocketInput(int64_t max_message_bytes, int64_t messages_per_second, BodyBudget& bodies)
-      : max_message_bytes_(max_message_bytes),
+  /// Messages are read ahead until `read_ahead_bytes` wait. `messages_per_second` permits bursts of ten times that
+  /// number. `bodies` outlives the input.
+  SocketInput(int64_t read_ahead_bytes, int64_t messages_per_second, BodyBudget& bodies)
+      : read_ahead_bytes_(read_ahead_bytes),
         rate_(static_cast<double>(messages_per_second), 10.0 * static_cast<double>(messages_per_second)),
         share_(bodies) {}
 
   /// Bytes of the message being received.
   boost::beast::flat_buffer& buffer() { return buffer_; }
   /// Charges all bytes held to `owner`; false if the budget has no room for them.
-  bool Charge(const std::string& owner) { return share_.Hold(owner, waiting_bytes_ + buffer_.size()); }
+  bool Charge(const std::string& owner) { return share_.Hold(owner, waiting_bytes_ + working_bytes_ + buffer_.size()); }
   /// Counts a read of the current message; false if the message arrives in too many pieces.
   bool CountPiece();
   /// Counts a message; false if the peer sends too many.
@@ -39,12 +40,14 @@ class SocketInput {
   bool empty() const { return waiting_.empty(); }
   /// True while further messages may be read ahead of the workers.
   bool HasRoom() const {
-    return static_cast<int64_t>(waiting_bytes_) < max_message_bytes_ && waiting_.size() < kMaxWaiting;
+    return static_cast<int64_t>(waiting_bytes_) < read_ahead_bytes_ && waiting_.size() < kMaxWaiting;
   }
   /// REQUIRES: !empty().
   std::shared_ptr<const std::string> front() const { return waiting_.front(); }
-  /// Removes the first message that waits; `owner` is charged for the others.
-  void Pop(const std::string& owner);
+  /// Removes the first message that waits, for a worker: its bytes are charged until EndWork.
+  void Pop();
+  /// The worker is done; `owner` is charged for the other messages.
+  void EndWork(const std::string& owner);
   void DropWaiting() { waiting_.clear(); }
 
   /// Notes whether reading waits for room or for a worker.
@@ -52,13 +55,14 @@ class SocketInput {
   bool paused() const { return paused_; }
 
  private:
-  const int64_t max_message_bytes_;
+  const int64_t read_ahead_bytes_;
   RateLimit rate_;
   BodyShare share_;
   boost::beast::flat_buffer buffer_;
   int64_t pieces_ = 0;  // reads of the current message
   std::deque<std::shared_ptr<const std::string>> waiting_;
   size_t waiting_bytes_ = 0;
+  size_t working_bytes_ = 0;  // of the message that a worker has
   bool paused_ = false;
 };
 

@@ -34,9 +34,9 @@ TEST_F(SocketInputTest, QueuesMessagesInOrder) {
     EXPECT_EQ(input_.buffer().size(), 0u);
   }
   EXPECT_EQ(*input_.front(), "one");
-  input_.Pop("");
+  input_.Pop();
   EXPECT_EQ(*input_.front(), "two");
-  input_.Pop("");
+  input_.Pop();
   EXPECT_TRUE(input_.empty());
 }
 
@@ -47,7 +47,7 @@ TEST_F(SocketInputTest, HasRoomForTheBytesOfOneMessage) {
   Receive(input_, "x");
   input_.QueueMessage();
   EXPECT_FALSE(input_.HasRoom());
-  input_.Pop("");
+  input_.Pop();
   EXPECT_TRUE(input_.HasRoom());
 }
 
@@ -76,7 +76,7 @@ TEST_F(SocketInputTest, AllowsABurstOfMessages) {
   EXPECT_GE(messages, 50);
 }
 
-TEST_F(SocketInputTest, ChargesReceivedAndWaitingBytes) {
+TEST_F(SocketInputTest, ChargesAMessageUntilAWorkerIsDone) {
   BodyBudget budget(100'000);
   SocketInput input(1 << 20, 5, budget);
   Receive(input, std::string(BodyShare::kFreeBytes + 60'000, 'x'));
@@ -85,7 +85,10 @@ TEST_F(SocketInputTest, ChargesReceivedAndWaitingBytes) {
   input.QueueMessage();
   EXPECT_TRUE(input.Charge("owner"));
   EXPECT_FALSE(budget.Take("other", 45'000));
-  input.Pop("owner");
+  input.Pop();
+  EXPECT_TRUE(input.Charge("owner"));
+  EXPECT_FALSE(budget.Take("other", 45'000));
+  input.EndWork("owner");
   EXPECT_TRUE(budget.Take("other", 45'000));
 }
 
