@@ -177,6 +177,7 @@ export class Conversation {
   // loaded, so that no answer is generated in a conversation the user has not seen.
   #ask() {
     if (!this.#loaded || !this.pending || this.pending.error || this.#sent === this.pending.id) return;
+    if (this.pending.lost) return this.#refused({ code: "images_lost", message: t("The images of this message were too large to be kept by this browser. Edit the message and attach them again.") });
     if (this.#link.send(this.pending.event)) this.#sent = this.pending.id;
   }
 

@@ -10,12 +10,14 @@ export function load(name, otherwise = null) {
   }
 }
 
+// Returns false if the storage is full or forbidden: the page works without it.
 export function save(name, value) {
   try {
     if (value === null || value === undefined || value === "") localStorage.removeItem(PREFIX + name);
     else localStorage.setItem(PREFIX + name, JSON.stringify(value));
+    return true;
   } catch {
-    // Storage is full or forbidden: the page works without it.
+    return false;
   }
 }
 
@@ -29,10 +31,19 @@ export const attached = {
   load: (id) => load(`attached.${id}`, []),
   save: (id, files) => save(`attached.${id}`, files.length ? files : null),
 };
+// The images are those of the event. A browser stores 5 MB: images beyond it are left out, and only `lost` is stored.
 export const pending = {
-  load: (id) => load(`pending.${id}`),
-  save: (id, request) => save(`pending.${id}`, request),
+  load(id) {
+    const request = load(`pending.${id}`);
+    return request && { ...request, images: imagesIn(request.event?.input) };
+  },
+  save(id, request) {
+    const { images, ...rest } = request ?? {};
+    if (!save(`pending.${id}`, request && rest)) save(`pending.${id}`, { ...rest, event: null, lost: true });
+  },
 };
+const imagesIn = (input) => (Array.isArray(input) ? input : []).flatMap(({ content }) => (Array.isArray(content) ? content : []))
+  .filter(({ type }) => type === "input_image").map((part) => part.image_url);
 
 // For the tab, or for the device if the reader chose so.
 export const apiKey = {

@@ -292,11 +292,11 @@ export class Thread {
     return elements;
   }
 
-  // A message that is too long can only be changed: another attempt would fail in the same way.
+  // A message that is too long, or lost its images, can only be changed: another attempt would fail in the same way.
   #error({ error, text }) {
-    const tooLong = error.code === "context_length_exceeded" && text !== null;
+    const tooLong = error.code === "context_length_exceeded" && text !== null, final = tooLong || error.code === "images_lost";
     return el("div", { class: "failed", role: "alert" }, icon("warn"), el("p", {}, tooLong ? t("This message has more tokens than the model reads at once.") : error.message),
-      el("div", { class: "buttons" }, tooLong ? null
+      el("div", { class: "buttons" }, final ? null
         : el("button", { type: "button", class: "button small", onclick: () => this.act.retry() }, icon("again", 15), t("Try again")),
         el("button", { type: "button", class: "button small plain", onclick: () => this.act.dismiss() }, text === null ? t("Dismiss") : t("Edit"))));
   }
@@ -328,7 +328,7 @@ export class Thread {
       }
     });
     article.classList.add("editing");
-    article.replaceChildren(area, el("div", { class: "buttons" },
+    article.replaceChildren(imageRow(group.images) ?? "", area, el("div", { class: "buttons" },
       el("p", { class: "hint" }, t("The original stays: you can switch between the versions.")),
       el("button", { type: "button", class: "button small plain", onclick: done }, t("Cancel")),
       el("button", { type: "button", class: "button small primary", onclick: send }, t("Send"))));

@@ -94,7 +94,9 @@ InputMessage Message(const Json& item) {
   if (content.is_string()) message.text = content.get<std::string>();
   if (content.is_array()) {
     for (const Json& part : content) {
-      if (part.is_object()) message.text += Text(part, "text");
+      if (!part.is_object()) continue;
+      message.text += Text(part, "text");
+      if (Text(part, "type") == "input_image") message.images.push_back(Text(part, "image_url"));
     }
   }
   return message;

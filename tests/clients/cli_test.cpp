@@ -91,6 +91,12 @@ TEST(Completion, CompletesFiles) {
   ::setenv("HOME", folder.c_str(), 1);
   EXPECT_THAT(CompleteLine("/save ~/ot", {}), ElementsAre("/save ~/other.md"));
   EXPECT_THAT(CompleteLine("/save /no/such/folder/", {}), ElementsAre());
+  std::ofstream(folder + "/my cat.png") << "x";
+  EXPECT_THAT(CompleteLine("/image ~/my", {}), ElementsAre("/image ~/my cat.png"));
+  EXPECT_THAT(CompleteLine("/image ~/my c", {}), ElementsAre("/image ~/my cat.png"));
+  EXPECT_THAT(CompleteLine("/image \"~/my c", {}), ElementsAre("/image \"~/my cat.png\""));
+  EXPECT_THAT(CompleteLine("/read '" + folder + "/not", {}),
+              ElementsAre("/read '" + folder + "/note.md'", "/read '" + folder + "/notes/"));
   std::filesystem::remove_all(folder);
 }
 

@@ -56,6 +56,52 @@ TEST(AttachedFile, AnImageIsADataUrl) {
   EXPECT_EQ(files.size(), 1U);
 }
 
+TEST(AttachedFile, ImagesAreListedAndDropped) {
+  const std::string folder = std::string(::testing::TempDir()) + "/images-" + std::to_string(::getpid());
+  std::filesystem::create_directories(folder);
+  for (const char* name : {"/a.png", "/b.jpg"}) {
+    std::ofstream(folder + name) << (name[1] == 'a' ? "\x89PNG\r\n\x1A\n" : "\xFF\xD8\xFF");
+  }
+  std::vector<AttachedFile> files = {{"notes.txt", "text"}};
+  EXPECT_THAT(AttachImage("", &files), HasSubstr("/image FILE attaches"));
+  AttachImage(folder + "/b.jpg", &files);
+  AttachImage(folder + "/a.png", &files);
+  EXPECT_THAT(AttachImage("", &files), HasSubstr("b.jpg, a.png. /image - drops them"));
+  EXPECT_THAT(ImagesOf(files), ElementsAre("data:image/jpeg;base64,/9j/", "data:image/png;base64,iVBORw0KGgo="));
+  EXPECT_THAT(AttachImage(folder + "/none.png", &files), HasSubstr("/none.png: No such file"));
+  EXPECT_THAT(AttachImage(folder, &files), HasSubstr("not a regular file"));
+  std::ofstream(folder + "/a.png") << "\x89PNG\r\n\x1A\n" << std::string(kMostImageBytes * 2 / 3, 'x');
+  AttachImage(folder + "/a.png", &files);
+  EXPECT_THAT(AttachImage(folder + "/a.png", &files), HasSubstr("may have 3000 KB in all"));
+  EXPECT_EQ(files.size(), 4U);
+  EXPECT_THAT(AttachImage("-", &files), HasSubstr("No image"));
+  EXPECT_EQ(files.size(), 1U) << "the text stays";
+  std::filesystem::remove_all(folder);
+}
+
+TEST(AttachedFile, PathsMayBeQuoted) {
+  const std::string folder = std::string(::testing::TempDir()) + "/paths-" + std::to_string(::getpid());
+  std::filesystem::create_directories(folder);
+  const char* const home = std::getenv("HOME");
+  const std::string before = home != nullptr ? home : "";
+  ::setenv("HOME", folder.c_str(), 1);
+  for (const char* name : {"/my cat.png", "/'quoted'.png"}) std::ofstream(folder + name) << "\x89PNG\r\n\x1A\n";
+  for (const std::string& argument :
+       {folder + "/my cat.png", '"' + folder + "/my cat.png\"", '\'' + folder + "/my cat.png'",
+        folder + "/my\\ cat.png", std::string("~/my cat.png"), std::string("\"~/my cat.png\""),
+        std::string("~/my\\ cat.png")}) {
+    const Outcome<AttachedFile> file = ReadImageFile(argument);
+    ASSERT_TRUE(file) << argument << ": " << file.failure().message;
+    EXPECT_EQ(file->name, "my cat.png");
+  }
+  const Outcome<AttachedFile> quoted = ReadImageFile(folder + "/'quoted'.png");
+  ASSERT_TRUE(quoted) << "quotes in a name are part of it";
+  EXPECT_EQ(quoted->name, "'quoted'.png");
+  for (const char* argument : {"\"", "\"\"", "\\", "'~/none.png'"}) EXPECT_FALSE(ReadImageFile(argument)) << argument;
+  ::setenv("HOME", before.c_str(), 1);
+  std::filesystem::remove_all(folder);
+}
+
 TEST(AttachedFile, IsWrittenAsThePageWritesIt) {
   const Outcome<AttachedFile> file = AttachText("a\x1b[31m b\nc.md", "one\r\n```\ntwo\n");
   ASSERT_TRUE(file);

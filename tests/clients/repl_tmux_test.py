@@ -19,6 +19,8 @@ import sys
 import tempfile
 
 from scripted_chat import ScriptedChat
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
+import tiny_vision  # noqa: E402
 from terminal_pane import CLIENT, PATIENCE_S, Failed, Pane, Proxy, Server, check, failures, flat, wait_for
 
 
@@ -443,6 +445,66 @@ def test_next_turn(folder, server):
         pane.close()
 
 
+def test_images(folder, server):
+    """/image."""
+    if "RINGSIDE_SERVER" not in os.environ:
+        return
+    home = os.path.join(folder, "home")
+    os.makedirs(os.path.join(home, "my pictures"))
+    files = {"red.png": tiny_vision.noise(30, 1), "my pictures/o'clock.png": tiny_vision.noise(20, 2),
+             "words.png": b"only words", "large.png": tiny_vision.noise(1010)}
+    for name, content in files.items():
+        with open(os.path.join(home, name), "wb") as file:
+            file.write(content)
+    pane = Pane(folder, ["--url", server.url, "--max-tokens", "4"], HOME=home)
+    try:
+        pane.say("/image ~/red.png")
+        refused = pane.say("What is it?")
+        check("a model without images refuses them, and the file is kept", "does not support" in refused and "are kept" in refused, refused)
+        check("/read - drops them", "No file" in pane.say("/read -"))
+        check("and the text alone is answered", "does not support" not in pane.say("What is it?"), pane.screen())
+        pane.leave()
+    finally:
+        pane.close()
+    vision = Server(home, model=tiny_vision.make(os.path.join(folder, "vision")))
+    pane = Pane(folder, ["--url", vision.url, "--max-tokens", "4", "--plain"], columns=160, HOME=home)
+    try:
+        check("/image alone explains", "/image FILE attaches" in pane.say("/image"), pane.screen())
+        check("a missing file is named", "~/none.png: No such file" in pane.say("/image ~/none.png"), pane.screen())
+        check("another format is refused", "not a PNG, JPEG or WebP" in pane.say("/image ~/words.png"), pane.screen())
+        check("a large one, too", "3000 KB" in pane.say("/image ~/large.png"), pane.screen())
+        check("a path may be quoted", "Attached the image o'clock.png" in pane.say(f'/image "{home}/my pictures/o\'clock.png"'), pane.screen())
+        pane.type("/image ~/r")
+        pane.keys("Tab")
+        wait_for("the path", lambda: pane.lines()[-1] == ">>> /image ~/red.png")
+        pane.keys("Enter")
+        pane.wait_text("Attached the image red.png")
+        check("/image lists them in order", "o'clock.png, red.png" in pane.say("/image"), pane.screen())
+        pane.say("Which is red?")
+        check("they are sent once", "/image FILE attaches" in pane.say("/image"), pane.screen())
+        pane.say("And now?")
+        conversation = re.search(r"conv_\w+", pane.say("/sessions"))[0]
+        asked = [item["content"] for item in vision.get(f"/conversations/{conversation}/items?order=asc")["data"] if item["role"] == "user"]
+        check("before the text, in their order", [[part.get("image_url") or part["text"] for part in parts] for parts in asked] == [
+            [tiny_vision.data_url(files["my pictures/o'clock.png"]), tiny_vision.data_url(files["red.png"]), "Which is red?"], ["And now?"]])
+        path = os.path.join(home, "saved.json")
+        pane.say(f"/export {path}")
+        check("/export has them", json.load(open(path))["messages"][0]["images"][1] == tiny_vision.data_url(files["red.png"]))
+        check("a reopened conversation shows that they are there", ">>> [2 images] Which is red?" in pane.say(f"/resume {conversation}"), pane.screen())
+        pane.say("/undo")
+        check("/undo tells of them", "[2 images] Which is red?" in pane.say("/undo"), pane.screen())
+        pane.keys("C-r")
+        pane.type("~/r")
+        wait_for("the history", lambda: pane.lines()[-1].endswith("/image ~/red.png"))
+        check("the command is in the history", True)
+        pane.keys("C-c")
+        wait_for("an empty prompt", pane.at_prompt)
+        pane.leave()
+    finally:
+        pane.close()
+        vision.stop()
+
+
 def test_own_editor(folder, server):
     editor = os.path.join(folder, "editor")
     with open(editor, "w") as script:
@@ -504,7 +566,7 @@ def main():
         print("skipped: no server or no tmux")
         return 77
     tests = [test_pipe, test_conversation, test_words, test_interrupt, test_editing, test_own_editor, test_colour, test_markdown,
-             test_reasoning, test_others, test_next_turn, test_ephemeral, test_reconnect, test_lost_server, test_run]
+             test_reasoning, test_others, test_next_turn, test_images, test_ephemeral, test_reconnect, test_lost_server, test_run]
     with tempfile.TemporaryDirectory() as folder:
         server = Server(folder)
         try:

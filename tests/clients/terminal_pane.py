@@ -29,12 +29,12 @@ def wait_for(what, condition, patience_s=PATIENCE_S):
 
 
 class Server:
-    """A private server, or the one named by the environment."""
+    """A private server, or the one named by the environment. `model`: runs instead of the environment's."""
 
-    def __init__(self, folder, *flags):
+    def __init__(self, folder, *flags, model=None):
         self.process = None
-        self.folder, self.flags = folder, flags
-        self.url = "" if flags else os.environ.get("RINGSIDE_TEST_URL", "")
+        self.folder, self.flags, self.model = folder, flags, model or os.environ.get("RINGSIDE_TEST_MODEL")
+        self.url = "" if flags or model else os.environ.get("RINGSIDE_TEST_URL", "")
         if not self.url:
             self.start(0)
 
@@ -43,7 +43,7 @@ class Server:
         # This test's variables are not server settings.
         environment = {name: value for name, value in os.environ.items() if not name.startswith("RINGSIDE_")}
         self.process = subprocess.Popen(
-            [os.environ["RINGSIDE_SERVER"], "--model", os.environ["RINGSIDE_TEST_MODEL"], "--port", str(port),
+            [os.environ["RINGSIDE_SERVER"], "--model", self.model, "--port", str(port),
              "--max-output-tokens", "2000", *self.flags],
             stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=environment)
 

@@ -187,6 +187,18 @@ TEST(Transcript, HasTheSystemMessageAndTheTitle) {
   EXPECT_FALSE(json["messages"][1].contains("reasoning"));
 }
 
+TEST(Transcript, HasTheImages) {
+  const InputMessage message{.role = "user", .text = "Which?", .images = {"data:image/png;base64,YQ==", "data:b"}};
+  EXPECT_EQ(TranscriptMarkdown({.id = "conv_a"}, {message}),
+            "# conv_a\n\n## You\n\n![Image 1](data:image/png;base64,YQ==)\n\n![Image 2](data:b)\n\nWhich?\n");
+  const auto json = nlohmann::json::parse(TranscriptJson({.id = "conv_a"}, {message, {"assistant", "a"}}));
+  EXPECT_EQ(json["messages"][0]["images"], nlohmann::json(message.images));
+  EXPECT_FALSE(json["messages"][1].contains("images"));
+  EXPECT_EQ(WithImageCount(message), "[2 images] Which?");
+  EXPECT_EQ(WithImageCount({.role = "user", .text = "", .images = {"data:b"}}), "[image] ");
+  EXPECT_EQ(WithImageCount({"user", "hi"}), "hi");
+}
+
 TEST(Transcript, TitleIsTheFirstWords) {
   EXPECT_EQ(TitleOf("\n  Why is the sky blue?"), "Why is the sky blue?");
   EXPECT_EQ(TitleOf("one\ntwo"), "one…");

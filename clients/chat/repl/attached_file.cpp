@@ -39,13 +39,33 @@ Outcome<std::string> ReadBounded(int file, const std::string& path, size_t most)
   return bytes;
 }
 
+std::string WithHome(const std::string& path) {
+  const char* home = std::getenv("HOME");
+  return path.starts_with("~/") && home != nullptr ? home + path.substr(1) : path;
+}
+
+/// The path without the quotes or backslashes of a shell.
+std::string Unquoted(const std::string& path) {
+  const char quote = path.empty() ? '\0' : path.front();
+  if (path.size() > 1 && (quote == '"' || quote == '\'') && path.back() == quote)
+    return path.substr(1, path.size() - 2);
+  std::string plain;
+  for (size_t i = 0; i < path.size(); ++i) {
+    if (path[i] == '\\' && i + 1 < path.size()) ++i;
+    plain += path[i];
+  }
+  return plain;
+}
+
+/// The file that a user named. Terminals quote the path of a file that is dropped on them.
+std::string PathOf(const std::string& argument) {
+  return ::access(WithHome(argument).c_str(), F_OK) == 0 ? argument : Unquoted(argument);
+}
+
 /// A regular file's bytes, at most one more than the limit.
 Outcome<std::string> ReadRegularFile(const std::string& path, size_t most) {
-  std::string real = path;
-  const char* home = std::getenv("HOME");
-  if (path.starts_with("~/") && home != nullptr) real = home + path.substr(1);
   // O_NONBLOCK: open must not block on a FIFO.
-  const int file = ::open(real.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  const int file = ::open(WithHome(path).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) return CannotRead(path, errno);
   struct stat info {};
   const bool regular = ::fstat(file, &info) == 0 && S_ISREG(info.st_mode);
@@ -102,17 +122,20 @@ Outcome<AttachedFile> AttachText(const std::string& name, std::string bytes) {
   return file;
 }
 
-Outcome<AttachedFile> ReadTextFile(const std::string& path) {
+Outcome<AttachedFile> ReadTextFile(const std::string& argument) {
+  const std::string path = PathOf(argument);
   Outcome<std::string> bytes = ReadRegularFile(path, kMostAttachedBytes);
   if (!bytes) return bytes.failure();
   return AttachText(path.substr(path.rfind('/') + 1), std::move(*bytes));
 }
 
-Outcome<AttachedFile> ReadImageFile(const std::string& path) {
+Outcome<AttachedFile> ReadImageFile(const std::string& argument) {
+  const std::string path = PathOf(argument);
   const Outcome<std::string> bytes = ReadRegularFile(path, kMostImageBytes);
   if (!bytes) return bytes.failure();
   if (bytes->size() > kMostImageBytes) {
-    return Failure{path + " is larger than " + std::to_string(kMostImageBytes / 1000) + " KB, the limit of an image."};
+    return Failure{path + " is larger than " + std::to_string(kMostImageBytes / 1000) +
+                   " KB, the limit of an image; the page makes large photos smaller."};
   }
   const std::string_view type = ImageType(*bytes);
   if (type.empty()) return Failure{path + " is not a PNG, JPEG or WebP image."};
@@ -128,7 +151,18 @@ std::vector<std::string> ImagesOf(const std::vector<AttachedFile>& files) {
 }
 
 std::string AttachImage(const std::string& argument, std::vector<AttachedFile>* files) {
-  if (argument.empty()) return "/image FILE attaches a PNG, JPEG or WebP image to the next message.";
+  if (argument == "-") {
+    std::erase_if(*files, [](const AttachedFile& file) { return !file.image.empty(); });
+    return "No image is attached.";
+  }
+  if (argument.empty()) {
+    std::string names;
+    for (const AttachedFile& file : *files) {
+      if (!file.image.empty()) names += (names.empty() ? "" : ", ") + file.name;
+    }
+    return names.empty() ? "/image FILE attaches a PNG, JPEG or WebP image to the next message."
+                         : "Images of the next message: " + names + ". /image - drops them.";
+  }
   Outcome<AttachedFile> file = ReadImageFile(argument);
   if (!file) return file.failure().message;
   size_t bytes = file->image.size();
@@ -137,7 +171,7 @@ std::string AttachImage(const std::string& argument, std::vector<AttachedFile>* 
     return "The images of a message may have " + std::to_string(kMostImageBytes / 1000) + " KB in all.";
   }
   files->push_back(std::move(*file));
-  return "Attached the image " + files->back().name + " to the next message. /read - drops it.";
+  return "Attached the image " + files->back().name + " to the next message. /image - drops it.";
 }
 
 std::string WithFiles(const std::string& text, const std::vector<AttachedFile>& files) {

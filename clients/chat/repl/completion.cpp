@@ -45,6 +45,15 @@ Words CompletePath(std::string_view begun) {
   return found;
 }
 
+/// As CompletePath, after an opening quote, too: a file is closed by the same one.
+Words CompleteQuotedPath(std::string_view begun) {
+  if (!begun.starts_with('"') && !begun.starts_with('\'')) return CompletePath(begun);
+  const char quote = begun.front();
+  Words found = CompletePath(begun.substr(1));
+  for (std::string& path : found) path = quote + path + (path.ends_with('/') ? std::string() : std::string(1, quote));
+  return found;
+}
+
 Words CompleteSetting(std::string_view begun) {
   const size_t blank = begun.find(' ');
   if (blank == std::string_view::npos) {
@@ -69,9 +78,10 @@ Words CompleteArgument(Command::Name command, std::string_view begun, const Word
       return CompleteSetting(begun);
     case Command::Name::kSave:
     case Command::Name::kExport:
+      return CompletePath(begun);
     case Command::Name::kRead:
     case Command::Name::kImage:
-      return CompletePath(begun);
+      return CompleteQuotedPath(begun);
     case Command::Name::kPreset:
       return CompletePreset(begun);
     case Command::Name::kStats:

@@ -116,6 +116,9 @@ bool Repl::OnLinkEvent(const LinkEvent& event) {
     case LinkEvent::Kind::kVerbFailed:
       answer_.End();
       screen_.Error(event.message);
+      if (event.kind != LinkEvent::Kind::kVerbFailed && !next_.files.empty()) {
+        screen_.Notice("[the attached files are kept for the next message; /read - drops them]");
+      }
       break;
     case LinkEvent::Kind::kRetrying:
       screen_.ShowBanner("[connection lost (" + event.message + "); attempt " + std::to_string(event.attempt) + " in " +

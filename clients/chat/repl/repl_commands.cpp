@@ -118,7 +118,7 @@ bool Repl::TakeBack(size_t exchanges) {
   }
   client_.link().Rewind(conversation_, static_cast<int64_t>(keep));
   if (!WaitForVerb()) return false;
-  screen_.Notice("Removed: " + FirstLine((*items)[keep].text));
+  screen_.Notice("Removed: " + FirstLine(WithImageCount((*items)[keep])));
   return true;
 }
 

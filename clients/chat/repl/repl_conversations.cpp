@@ -96,7 +96,7 @@ void Repl::ShowMessages(const std::vector<InputMessage>& items, size_t first, co
   for (size_t i = first; i < items.size(); ++i) {
     const InputMessage& message = items[i];
     if (message.role != "assistant") {
-      screen_.Said(who + (message.role == "user" ? ">>> " : message.role + ": "), Shortened(message.text));
+      screen_.Said(who + (message.role == "user" ? ">>> " : message.role + ": "), Shortened(WithImageCount(message)));
       continue;
     }
     if (!other.empty()) screen_.Notice("[answer to " + other + "]");

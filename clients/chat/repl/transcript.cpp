@@ -22,6 +22,15 @@ const char* Heading(const std::string& role) {
   return role == "assistant" ? "Assistant" : "System";
 }
 
+/// The images before a message's text.
+std::string ImagesMarkdown(const InputMessage& message) {
+  std::string text;
+  for (size_t i = 0; i < message.images.size(); ++i) {
+    text += "![Image " + std::to_string(i + 1) + "](" + message.images[i] + ")\n\n";
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string TranscriptMarkdown(const ConversationSummary& conversation, const std::vector<InputMessage>& items) {
@@ -30,7 +39,7 @@ std::string TranscriptMarkdown(const ConversationSummary& conversation, const st
     text += std::string("\n## ") + Heading(role) + "\n\n" + words + "\n";
   };
   if (conversation.instructions) add("system", *conversation.instructions);
-  for (const InputMessage& item : items) add(item.role, item.text);
+  for (const InputMessage& item : items) add(item.role, ImagesMarkdown(item) + item.text);
   return text;
 }
 
@@ -46,6 +55,7 @@ std::string TranscriptJson(const ConversationSummary& conversation, const std::v
   if (conversation.instructions) add("system", *conversation.instructions, true);
   for (const InputMessage& item : items) {
     add(item.role, item.text, item.complete);
+    if (!item.images.empty()) json["messages"].back()["images"] = item.images;
     if (!item.reasoning.empty()) json["messages"].back()["reasoning"] = item.reasoning;
   }
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -77,6 +87,12 @@ Outcome<Done> WriteNewFile(const std::string& path, const std::string& text) {
   const bool closed = ::close(file) == 0;
   if (done < text.size() || !closed) return Failure{"Cannot write all of " + path + ": " + std::strerror(errno) + "."};
   return Done{};
+}
+
+std::string WithImageCount(const InputMessage& message) {
+  const size_t images = message.images.size();
+  if (images == 0) return message.text;
+  return "[" + (images == 1 ? "image" : std::to_string(images) + " images") + "] " + message.text;
 }
 
 std::string FirstLine(std::string_view text) {

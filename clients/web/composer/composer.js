@@ -1,17 +1,23 @@
 // The message box with its attached files. Every keystroke saves the draft, per conversation, until the server has
 // acknowledged the message. The message is counted against the model's window before it is sent.
 import { byId, el } from "../dom.js";
-import { count } from "../format.js";
+import { count, size } from "../format.js";
 import { icon } from "../icons.js";
 import { attached, draft } from "../store.js";
 import { t } from "../strings.js";
 import { takeFiles, withFiles } from "../text/user_text.js";
-import { Attachments } from "./attachments.js";
+import { Attachments, MOST_BYTES } from "./attachments.js";
 import { Budget } from "./budget.js";
 import { LimitNotice } from "./limit_notice.js";
 import { ModelPicker } from "./model_picker.js";
 
 const LONG_PASTE = 6000; // characters; a longer pasted text becomes a file
+
+// Whether a text lists the names or paths of these files, as file managers copy them.
+function namesOnly(text, files) {
+  const names = new Set(files.map(({ name }) => name));
+  return text.split(/[\r\n]+/).every((line) => names.has(line.trim().split(/[/\\]/).at(-1)));
+}
 
 export class Composer {
   #id = "new";
@@ -30,17 +36,17 @@ export class Composer {
       this.attachments.add(this.file.files).then(() => { this.file.value = ""; });
     } });
     this.clip = el("button", { type: "button", class: "icon clip", "aria-label": t("Attach text or PDF files"), title: t("Attach text or PDF files"), onclick: () => this.file.click() }, icon("clip", 20));
-    this.attachments = new Attachments({ changed: () => this.#typed(), refuse: (reason) => this.notice.refuse(reason), write: (text) => this.#insert(text) });
+    this.attachments = new Attachments({ changed: () => this.#typed(), refuse: (reason) => this.notice.refuse(reason), write: (text) => this.#insert(text), focus: () => this.text.focus() });
     this.notice = new LimitNotice();
     this.budget = new Budget((result) => this.#showCount(result));
     this.form = el("form", { class: "box", onsubmit: (event) => { event.preventDefault(); this.#go(); } },
       this.attachments.element, el("div", { class: "line" }, this.clip, this.file, this.text, this.button));
-    this.picker = new ModelPicker();
+    this.picker = new ModelPicker(() => this.#showImages());
     this.tokens = el("span", { class: "tokens" });
     byId("composer").append(this.notice.element, this.form, el("p", { class: "note" }, this.picker.element, this.tokens));
     this.text.addEventListener("input", () => this.#typed());
     this.text.addEventListener("keydown", (event) => this.#key(event));
-    this.text.addEventListener("paste", (event) => this.#paste(event));
+    document.addEventListener("paste", (event) => this.#paste(event));
     this.#takeDrops();
     this.setBusy(false);
   }
@@ -48,7 +54,7 @@ export class Composer {
   open(id) {
     this.#id = id;
     this.text.value = draft.load(id);
-    this.attachments.set(attached.load(id));
+    this.attachments.open(id, attached.load(id));
     this.notice.hide();
     this.#fit();
     this.#showButton();
@@ -62,13 +68,15 @@ export class Composer {
 
   setModels(models) {
     this.budget.model = models[0];
-    const readsImages = Boolean(models[0]?.input_modalities?.includes("image"));
-    this.attachments.readsImages = readsImages;
-    const label = readsImages ? t("Attach images, text or PDF files") : t("Attach text or PDF files");
-    this.clip.setAttribute("aria-label", label);
-    this.clip.title = label;
     this.picker.setModels(models);
     this.budget.watch(this.message());
+  }
+
+  #showImages() {
+    this.attachments.readsImages = this.picker.readsImages();
+    const label = this.attachments.readsImages ? t("Attach images, text or PDF files") : t("Attach text or PDF files");
+    this.clip.setAttribute("aria-label", label);
+    this.clip.title = label;
   }
 
   message() {
@@ -141,28 +149,32 @@ export class Composer {
     }
   }
 
+  // Files may be pasted wherever no other field has the focus.
   #paste(event) {
+    const here = event.target === this.text;
+    if (!here && event.target.closest?.("input, textarea, dialog")) return;
     const files = [...event.clipboardData.files];
     const text = event.clipboardData.getData("text/plain");
-    if (files.length && !text) {
+    if (files.length && (!text || namesOnly(text, files))) {
       event.preventDefault();
       this.attachments.add(files);
-    } else if (text.length > LONG_PASTE) {
+    } else if (here && text.length > LONG_PASTE) {
       event.preventDefault();
       this.attachments.addPasted(text.replace(/\r\n?/g, "\n"));
     }
   }
 
+  // Anywhere: the browser would leave the page for a file that is dropped elsewhere.
   #takeDrops() {
     const main = byId("main");
     const hasFiles = (event) => event.dataTransfer?.types.includes("Files");
-    main.addEventListener("dragover", (event) => {
+    addEventListener("dragover", (event) => {
       if (!hasFiles(event)) return;
       event.preventDefault();
       main.classList.add("dropping");
     });
-    main.addEventListener("dragleave", (event) => main.contains(event.relatedTarget) || main.classList.remove("dropping"));
-    main.addEventListener("drop", (event) => {
+    addEventListener("dragleave", (event) => event.relatedTarget || main.classList.remove("dropping"));
+    addEventListener("drop", (event) => {
       main.classList.remove("dropping");
       if (!hasFiles(event)) return;
       event.preventDefault();
@@ -172,8 +184,10 @@ export class Composer {
 
   async #go() {
     if (this.#busy) return this.act.stop();
+    if (this.#checking || (this.attachments.reading && !(await this.#filesAreRead()))) return;
     const message = this.message();
-    if ((!message.trim() && !this.attachments.images.length) || this.#checking) return;
+    if (!message.trim() && !this.attachments.images.length) return;
+    if (this.#exceedsRequest(message)) return this.notice.refuse(t("This message with its files is larger than {limit}, which is the limit of this server.", { limit: size(MOST_BYTES) }));
     if (this.budget.mayExceed(message)) {
       this.#checking = true;
       const result = await this.budget.count(message);
@@ -182,6 +196,20 @@ export class Composer {
       if (message !== this.message()) return; // changed meanwhile
     }
     this.#send(message);
+  }
+
+  // False if a file was refused, another conversation was opened or an answer was started meanwhile.
+  async #filesAreRead() {
+    const id = this.#id;
+    this.#checking = true;
+    const attached = await this.attachments.reading;
+    this.#checking = false;
+    return attached && id === this.#id && !this.#busy;
+  }
+
+  #exceedsRequest(message) {
+    const images = this.attachments.images.reduce((sum, image) => sum + image.length, 0);
+    return images + new TextEncoder().encode(JSON.stringify(message)).length > MOST_BYTES;
   }
 
   #send(message, options = {}) {

@@ -3,10 +3,11 @@
 import { t } from "../strings.js";
 
 const SENT = new Set(["image/png", "image/jpeg", "image/webp"]);
-const MOST_BYTES = 1_000_000; // of a file that is sent as it is; a message has 4 MiB
+const MOST_BYTES = 1_000_000; // of a file that is sent as it is: several fit in a message
 const MOST_PIXELS = 2048; // of a side
 
-export const isImage = (file) => file.type.startsWith("image/");
+// A drawing (SVG) is a text.
+export const isImage = ({ type }) => type.startsWith("image/") && type !== "image/svg+xml";
 
 const urlOf = (blob) => new Promise((resolve, reject) => {
   const reader = new FileReader();
@@ -23,6 +24,7 @@ async function asJpeg(bitmap) {
   const context = canvas.getContext("2d");
   context.fillStyle = "#fff"; // the color of transparent pixels
   context.fillRect(0, 0, canvas.width, canvas.height);
+  context.imageSmoothingQuality = "high";
   context.drawImage(bitmap, 0, 0, canvas.width, canvas.height);
   return new Promise((resolve) => { canvas.toBlob(resolve, "image/jpeg", 0.88); });
 }

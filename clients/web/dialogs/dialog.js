@@ -5,11 +5,12 @@ import { t } from "../strings.js";
 
 export const dialogOpen = () => document.querySelector("dialog[open]") !== null;
 
-// Shows a dialog and removes it when closed; resolves to its return value. `actions`: [{label, value, kind}].
-export function show(title, content, { className = "", actions = [] } = {}) {
+// Shows a dialog and removes it when closed; resolves to its return value. `actions`: [{label, value, kind}]; `buttons`:
+// elements before the one that closes it.
+export function show(title, content, { className = "", actions = [], buttons = [] } = {}) {
   const close = el("button", { type: "button", class: "icon", "aria-label": t("Close"), onclick: () => dialog.close("") }, icon("close"));
   const dialog = el("dialog", { class: `dialog ${className}`, "aria-labelledby": "dialog-title" },
-    el("header", {}, el("h2", { id: "dialog-title" }, title), close), content,
+    el("header", {}, el("h2", { id: "dialog-title" }, title), el("div", { class: "buttons" }, ...buttons, close)), content,
     actions.length ? el("footer", {}, ...actions.map(({ label, value, kind, run }) =>
       el("button", { type: "button", class: `button ${kind ?? ""}`, onclick: run ?? (() => dialog.close(value)) }, label))) : null);
   document.body.append(dialog);

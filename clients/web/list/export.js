@@ -17,7 +17,8 @@ export async function saveSealed({ id, title }) {
 export async function saveMarkdown({ id, title }) {
   const names = { user: t("You"), assistant: t("Answer"), tool: t("Tool") };
   const items = await api.getItems(id);
-  const text = items.map(({ role, text: said }) => `## ${names[role] ?? t("System")}\n\n${said}\n`).join("\n");
+  const pictures = (images) => images.map((url, index) => `![${t("Image {n}", { n: index + 1 })}](${url})`);
+  const text = items.map(({ role, text: said, images }) => `## ${names[role] ?? t("System")}\n\n${[...pictures(images), said].filter(Boolean).join("\n\n")}\n`).join("\n");
   download(new Blob([`# ${title}\n\n${text}`], { type: "text/markdown" }), `${fileName(title)}.md`);
 }
 
