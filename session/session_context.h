@@ -2,6 +2,7 @@
 // the table. Owned jointly by the table and its sessions. Constant except for the shared counters. THREAD: any.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -54,6 +55,8 @@ struct SessionContext {
   std::shared_ptr<GrammarCache> grammars;  // compiled answer formats
   std::pair<std::shared_ptr<const Tokenizer>, std::shared_ptr<const ChatTemplate>> text = {};  // owned parts of codec
   std::shared_ptr<SharedCounters> shared;
+  /// Ids below this one may stand in a timeline. Those that pad a model's vocabulary have no text.
+  int64_t vocabulary() const { return std::max(options.vocab, codec.tokenizer.vocab_size()); }
   /// Clock for the age of sessions and answers: Journal::UptimeSeconds, or the steady clock without a journal.
   double uptime_s() const {
     return journal != nullptr ? journal->UptimeSeconds() : static_cast<double>(clock.MonotonicNs()) * 1e-9;

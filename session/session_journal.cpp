@@ -31,7 +31,7 @@ void SessionJournal::Erased() {
 bool SessionJournal::foreign() const { return !SameCodec(codec_, context_->codec_name); }
 
 int64_t SessionJournal::vocabulary() const {
-  return foreign() ? kAnyVocabulary : context_->codec.tokenizer.vocab_size();
+  return foreign() ? kAnyVocabulary : context_->vocabulary();
 }
 
 Status SessionJournal::CheckRecorded(TokenId id) const {

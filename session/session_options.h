@@ -62,6 +62,7 @@ struct SessionTableOptions {
   std::vector<TokenId> end_of_turn;           // token ids that end an answer
   std::optional<TokenId> text_begin;          // TokenizerData::text_begin
   const Tokenizer* tokenizer = nullptr;       // the model's, set by the table
+  int64_t vocab = 0;                          // ids that the model may choose, if it has more than the tokenizer
   std::shared_ptr<const ImageFormat> images;  // of the model; null: it reads none
   std::shared_ptr<PictureReader> pictures;    // of the server; null: images are refused
   // Properties of the chat template, set by the table.

@@ -37,7 +37,7 @@ Result<SessionInfo> SessionTable::ImportSession(const Caller& caller, std::strin
   in.created.window.model = bound ? model->options.model_name : "";
   const bool ours = SameCodec(in.created.codec, model->codec_name);
   Timeline timeline;
-  if (!timeline.Apply(std::move(in.timeline), ours ? model->codec.tokenizer.vocab_size() : kAnyVocabulary).ok()) {
+  if (!timeline.Apply(std::move(in.timeline), ours ? model->vocabulary() : kAnyVocabulary).ok()) {
     return InvalidArgument("The body is not an exported conversation: its contents are inconsistent.", "body",
                            "invalid_value");
   }

@@ -273,6 +273,33 @@ TEST_F(ChangedModelTest, StoredIdsOutsideTheVocabularyAreDamage) {
   EXPECT_TRUE(table->GetSession(me, beyond).ok());
 }
 
+// A model may have more rows of logits than its tokenizer has tokens.
+TEST_F(ChangedModelTest, KeepsAnswersWithIdsThatPadTheVocabulary) {
+  options.vocab = tokenizer.vocab_size() + 2;
+  Restart();
+  const TokenId last = static_cast<TokenId>(options.vocab) - 1;
+  const std::string id = NewConversation(), response = Start(Ask("Hi", id));
+  engine->Start(0);
+  engine->SayNothing(0, last);
+  engine->Say(0, "Yo");
+  engine->SayNothing(0, last);
+  engine->End(0);
+  table->Flush();
+  const Result<std::string> exported = table->ExportSession(me, id);
+  ASSERT_TRUE(exported.ok()) << exported.status().ToString();
+  EXPECT_TRUE(table->ImportSession(me, *exported).ok());
+
+  Restart();
+  EXPECT_THAT(Texts(id), ElementsAre("Hi", "Yo"));
+  Turn(Ask("?", id), "a");
+  EXPECT_EQ(std::ranges::count(engine->last().tokens, last), 2);
+  EXPECT_THAT(Texts(id), ElementsAre("Hi", "Yo", "?", "a"));
+
+  options.vocab -= 1;
+  Restart();
+  EXPECT_EQ(table->GetSession(me, id).status().reason(), "session_damaged");
+}
+
 TEST_F(ChangedModelTest, StoredTurnWithoutAnAnswerIsDamage) {
   const std::string session = NewConversation();
   TurnRecord turn;

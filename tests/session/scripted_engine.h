@@ -337,12 +337,14 @@ class ScriptedEngine final : public TurnEngine {
   }
   void AnswerLast(std::string_view text) { Answer(count() - 1, text); }
 
- private:
+  /// A step without text.
   void SayNothing(size_t index, TokenId id) {
     At(index).sink->OnTokens({{OutputToken{id, -0.5F, {}}}, ""});
     std::lock_guard lock(mutex_);
     outputs_[index].push_back(id);
   }
+
+ private:
   TokenId IdOf(char c) const { return first_id_ + static_cast<unsigned char>(c); }
   TurnRequest At(size_t index) const {
     std::lock_guard lock(mutex_);

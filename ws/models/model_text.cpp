@@ -87,6 +87,7 @@ SessionTableOptions ModelOptions(const ServerConfig& config, const ModelText& te
   SessionTableOptions options;
   options.model_name = text.name;
   options.embedding_size = ShapeOf(text.spec).hidden;
+  options.vocab = ShapeOf(text.spec).vocab;
   options.session_len = engine.session_len;
   options.memory_len = engine.memory_len;
   options.pinned_max = engine.pinned_max;
