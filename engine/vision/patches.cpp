@@ -1,6 +1,7 @@
 #include "engine/vision/patches.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/check.h"
 #include "engine/vision/resize.h"
@@ -25,6 +26,18 @@ std::vector<uint8_t> Cropped(const VisionSpec& spec, const Picture& picture) {
   return Resize(picture.rgb, axis(picture.width), axis(picture.height), spec.preprocessing.resampling);
 }
 
+/// The normalised value of each byte, by channel.
+std::array<std::array<float, 256>, 3> NormalisedValues(const VisionPreprocessing& preprocessing) {
+  std::array<std::array<float, 256>, 3> values;
+  for (size_t channel = 0; channel < 3; ++channel) {
+    for (size_t byte = 0; byte < 256; ++byte) {
+      values[channel][byte] =
+          (static_cast<float>(byte) / 255.0f - preprocessing.mean[channel]) / preprocessing.deviation[channel];
+    }
+  }
+  return values;
+}
+
 }  // namespace
 
 Patches MakePatches(const VisionSpec& spec, const Picture& picture) {
@@ -32,19 +45,18 @@ Patches MakePatches(const VisionSpec& spec, const Picture& picture) {
   const bool crops = spec.preprocessing.fit == PictureFit::kCrop;
   const std::vector<uint8_t> rgb = crops ? Cropped(spec, picture) : Stretched(spec, picture, size);
   CHECK_EQ(std::ssize(rgb), size.width * size.height * 3);
-  const auto& [mean, deviation] = std::pair(spec.preprocessing.mean, spec.preprocessing.deviation);
+  const std::array<std::array<float, 256>, 3> normalised = NormalisedValues(spec.preprocessing);
   const int64_t side = spec.patch, merge = spec.merge;
   Patches out{.rows = size.height / side, .columns = size.width / side};
-  out.values.reserve(static_cast<size_t>(out.rows * out.columns * spec.patch_values()));
+  out.values.resize(static_cast<size_t>(out.rows * out.columns * spec.patch_values()));
+  float* to = out.values.data();
   const auto add = [&](int64_t row, int64_t column) {
     out.positions.push_back({row, column});
     for (int64_t c = 0; c < 3; ++c) {
-      const auto channel = static_cast<size_t>(c);
+      const std::array<float, 256>& values = normalised[static_cast<size_t>(c)];
       for (int64_t y = row * side; y < (row + 1) * side; ++y) {
         const uint8_t* pixel = rgb.data() + (y * size.width + column * side) * 3 + c;
-        for (int64_t x = 0; x < side; ++x, pixel += 3) {
-          out.values.push_back((static_cast<float>(*pixel) / 255.0f - mean[channel]) / deviation[channel]);
-        }
+        for (int64_t x = 0; x < side; ++x, pixel += 3) *to++ = values[*pixel];
       }
     }
   };

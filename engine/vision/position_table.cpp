@@ -32,8 +32,9 @@ std::vector<float> InterpolatePositions(std::span<const float> table, int64_t si
     for (int64_t c = 0; c < columns; ++c) {
       const float upper = upper_left[c] + column.weight * (upper_right[c] - upper_left[c]),
                   lower = lower_left[c] + column.weight * (lower_right[c] - lower_left[c]);
-      *to++ = upper + row.weight * (lower - upper);
+      to[c] = upper + row.weight * (lower - upper);
     }
+    to += columns;
   }
   return out;
 }

@@ -86,18 +86,30 @@ void VisionTower::Norm(Tensor x, const VisionVector& weight, const VisionVector&
 void VisionTower::ComputeAngles(const std::vector<PatchPosition>& positions) {
   cosines_.clear(), sines_.clear();
   if (spec_.positions == VisionPositions::kLearned) return;
-  const int64_t odd = spec_.positions == VisionPositions::kAxialRotary ? 1 : 0;
-  const int64_t pairs = spec_.head_dim / 2;
-  for (const PatchPosition& at : positions) {
-    for (int64_t i = 0; i < pairs; ++i) {
-      const bool of_row = i < pairs / 2;
-      const int64_t frequency = of_row ? 2 * i : 2 * (i - pairs / 2) + odd;
-      const double turns =
-          std::pow(spec_.rope_theta, -2.0 * static_cast<double>(frequency) / static_cast<double>(spec_.head_dim));
-      const double angle = static_cast<double>(of_row ? at.row : at.column) * turns;
-      cosines_.push_back(static_cast<float>(std::cos(angle)));
-      sines_.push_back(static_cast<float>(std::sin(angle)));
+  const int64_t odd = spec_.positions == VisionPositions::kAxialRotary ? 1 : 0, half = spec_.head_dim / 4;
+  int64_t most = 0;
+  for (const PatchPosition& at : positions) most = std::max({most, at.row, at.column});
+  // [places, half] of rows, then of columns.
+  std::vector<float> cosines, sines;
+  for (int64_t offset : {int64_t{0}, odd}) {
+    for (int64_t place = 0; place <= most; ++place) {
+      for (int64_t i = 0; i < half; ++i) {
+        const double turns = std::pow(spec_.rope_theta,
+                                      -2.0 * static_cast<double>(2 * i + offset) / static_cast<double>(spec_.head_dim));
+        const double angle = static_cast<double>(place) * turns;
+        cosines.push_back(static_cast<float>(std::cos(angle)));
+        sines.push_back(static_cast<float>(std::sin(angle)));
+      }
     }
+  }
+  const auto add = [&](int64_t place) {
+    const auto first = place * half, end = first + half;
+    cosines_.insert(cosines_.end(), cosines.begin() + first, cosines.begin() + end);
+    sines_.insert(sines_.end(), sines.begin() + first, sines.begin() + end);
+  };
+  for (const PatchPosition& at : positions) {
+    add(at.row);
+    add(most + 1 + at.column);
   }
 }
 
