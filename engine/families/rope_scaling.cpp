@@ -108,4 +108,20 @@ Result<Rotation> MakeRotation(const RopeScaling& scaling, int64_t rotary) {
   return rotation;
 }
 
+void SetAxes(std::span<const int64_t> sections, bool interleaved, Rotation* rotation) {
+  const auto pairs = std::ssize(rotation->inverse_frequencies);
+  if (sections.size() < 3) return;
+  sections = sections.first(3);
+  const auto fits = [pairs](int64_t section) { return section >= 0 && section <= pairs; };
+  if (!std::ranges::all_of(sections, fits) || sections[0] + sections[1] + sections[2] != pairs) return;
+  for (int64_t pair = 0; pair < pairs; ++pair) {
+    uint8_t axis = pair < sections[0] ? 0 : pair < sections[0] + sections[1] ? 1 : 2;
+    if (interleaved) {
+      axis = static_cast<uint8_t>(pair % 3);
+      if (pair >= 3 * sections[axis]) axis = 0;
+    }
+    rotation->axes.push_back(axis);
+  }
+}
+
 }  // namespace ringside

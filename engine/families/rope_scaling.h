@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/status.h"
@@ -41,5 +42,9 @@ int64_t ScaledContext(const RopeScaling& scaling);
 /// The rotation of `rotary` dimensions, in float64. ERRORS: kInvalidArgument, with the parameter, if one is out of
 /// range.
 Result<Rotation> MakeRotation(const RopeScaling& scaling, int64_t rotary);
+
+/// Sets the axes of a rotation with three positions: a section of the pairs for each, or turn by turn while sections
+/// last (Qwen3-VL). Sections that do not fit are ignored, because texts need none.
+void SetAxes(std::span<const int64_t> sections, bool interleaved, Rotation* rotation);
 
 }  // namespace ringside

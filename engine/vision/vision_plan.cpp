@@ -248,26 +248,15 @@ Status ReadGemma3(const FlatJson& config, VisionSpec* spec) {
   return Status::Ok();
 }
 
-/// What the towers of Qwen2-VL and later have in common. REQUIRES: `spec` has the family's defaults.
-Status ReadQwen(const FlatJson& config, VisionSpec* spec) {
-  const ConfigJson vision(config, "vision_config.");
+/// The sizes of Qwen2-VL and later. REQUIRES: `spec` has the family's defaults.
+Status ReadQwen(const ConfigJson& vision, VisionSpec* spec) {
   RETURN_IF_ERROR(vision.Optional("depth", &spec->layers));
   RETURN_IF_ERROR(vision.Optional("num_heads", &spec->heads));
   RETURN_IF_ERROR(ReadTowerSizes(vision, spec));
-  spec->merge = spec->frames = 2;
+  spec->frames = 2;
   RETURN_IF_ERROR(vision.Optional("spatial_merge_size", &spec->merge));
   RETURN_IF_ERROR(vision.Optional("temporal_patch_size", &spec->frames));
-  spec->norm_eps = spec->projector_eps = 1e-6f;
-  spec->biases = true;
-  spec->positions = VisionPositions::kSplitRotary;
-  RETURN_IF_ERROR(vision.Optional("rope_parameters.rope_theta", &spec->rope_theta));
-  spec->joins = spec->projector_norm = spec->projector_biases = true;
-  const int64_t token = spec->token_pixels() * spec->token_pixels();
-  spec->preprocessing.fit = PictureFit::kArea;
-  spec->preprocessing.least_pixels = 4 * token;
-  spec->preprocessing.most_pixels = 1280 * token;
-  spec->grids = true;
-  return Status::Ok();
+  return vision.Optional("rope_parameters.rope_theta", &spec->rope_theta);
 }
 
 /// Appends a list of layers.
@@ -284,7 +273,11 @@ Status ReadLayers(const ConfigJson& config, std::string_view key, const VisionSp
 Status ReadQwen25(const FlatJson& config, VisionSpec* spec) {
   const ConfigJson vision(config, "vision_config.");
   *spec = {.layers = 32, .hidden = 3584, .heads = 16, .ffn = 3420, .patch = 14};
-  RETURN_IF_ERROR(ReadQwen(config, spec));
+  SetQwenTraits(spec);
+  RETURN_IF_ERROR(ReadQwen(vision, spec));
+  const int64_t token = spec->token_pixels() * spec->token_pixels();
+  spec->preprocessing.least_pixels = 4 * token;
+  spec->preprocessing.most_pixels = 1280 * token;
   ASSIGN_OR_RETURN(spec->activation, ReadVisionActivation(vision, "hidden_act", "silu"));
   int64_t window = 112;
   RETURN_IF_ERROR(vision.Optional("window_size", &window));
@@ -300,20 +293,11 @@ Status ReadQwen25(const FlatJson& config, VisionSpec* spec) {
 Status ReadQwen35(const FlatJson& config, VisionSpec* spec) {
   const ConfigJson vision(config, "vision_config.");
   *spec = {.layers = 27, .hidden = 1152, .heads = 16, .ffn = 4304, .patch = 16};
-  RETURN_IF_ERROR(ReadQwen(config, spec));
-  spec->norm = NormKind::kLayer;
-  spec->gated = false;
-  ASSIGN_OR_RETURN(spec->activation, ReadVisionActivation(vision, "hidden_act", "gelu_pytorch_tanh"));
   int64_t positions = 2304;
   RETURN_IF_ERROR(vision.Optional("num_position_embeddings", &positions));
-  spec->table_side = static_cast<int64_t>(std::sqrt(static_cast<double>(std::max<int64_t>(positions, 0))));
-  if (spec->table_side < 1 || spec->table_side * spec->table_side != positions) {
-    return InvalidArgument(fmt::format("vision_config: 'num_position_embeddings' {} is not a square", positions));
-  }
-  spec->preprocessing.mean = spec->preprocessing.deviation = {0.5f, 0.5f, 0.5f};
-  spec->preprocessing.least_pixels = 65536;
-  spec->preprocessing.most_pixels = 16777216;
-  return Status::Ok();
+  RETURN_IF_ERROR(SetQwen3Traits(positions, spec));
+  ASSIGN_OR_RETURN(spec->activation, ReadVisionActivation(vision, "hidden_act", "gelu_pytorch_tanh"));
+  return ReadQwen(vision, spec);
 }
 
 Status ReadQwen3(const FlatJson& config, VisionSpec* spec) {

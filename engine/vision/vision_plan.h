@@ -17,6 +17,7 @@
 namespace ringside {
 
 enum class VisionRole {
+  kPatchMore,  // [D, 3, patch, patch], of a second frame, if they are stored apart; before kPatch
   kPatch,      // [D, 3, patch, patch]; [D, 3, frames, patch, patch] with several frames
   kPatchBias,  // [D]
   kClass,      // [D]

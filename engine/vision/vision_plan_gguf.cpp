@@ -1,7 +1,9 @@
 // Vision towers in llama.cpp's GGUF files (mmproj).
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "engine/vision/vision_plan.h"
 #include "engine/vision/vision_tensors.h"
@@ -46,6 +48,63 @@ constexpr VisionRule kGgufGemma3[] = {
     {VisionRole::kOutputNormBias, "v.post_ln.bias"},
     {VisionRole::kProjectorNorm, "mm.soft_emb_norm.weight"},
     {VisionRole::kProjection, "mm.input_projection.weight"},
+};
+
+constexpr VisionRule kGgufQwen25[] = {
+    {VisionRole::kPatchMore, "v.patch_embd.weight.1"},
+    {VisionRole::kPatch, "v.patch_embd.weight"},
+    {VisionRole::kNorm, "v.blk.{}.ln1.weight"},
+    {VisionRole::kQuery, "v.blk.{}.attn_q.weight"},
+    {VisionRole::kKey, "v.blk.{}.attn_k.weight"},
+    {VisionRole::kValue, "v.blk.{}.attn_v.weight"},
+    {VisionRole::kQueryBias, "v.blk.{}.attn_q.bias"},
+    {VisionRole::kKeyBias, "v.blk.{}.attn_k.bias"},
+    {VisionRole::kValueBias, "v.blk.{}.attn_v.bias"},
+    {VisionRole::kOut, "v.blk.{}.attn_out.weight"},
+    {VisionRole::kOutBias, "v.blk.{}.attn_out.bias"},
+    {VisionRole::kMlpNorm, "v.blk.{}.ln2.weight"},
+    {VisionRole::kGate, "v.blk.{}.ffn_gate.weight"},
+    {VisionRole::kGateBias, "v.blk.{}.ffn_gate.bias"},
+    {VisionRole::kUp, "v.blk.{}.ffn_up.weight"},
+    {VisionRole::kUpBias, "v.blk.{}.ffn_up.bias"},
+    {VisionRole::kDown, "v.blk.{}.ffn_down.weight"},
+    {VisionRole::kDownBias, "v.blk.{}.ffn_down.bias"},
+    {VisionRole::kProjectorNorm, "v.post_ln.weight"},
+    {VisionRole::kFirst, "mm.0.weight"},
+    {VisionRole::kFirstBias, "mm.0.bias"},
+    {VisionRole::kSecond, "mm.2.weight"},
+    {VisionRole::kSecondBias, "mm.2.bias"},
+};
+
+constexpr VisionRule kGgufQwen3[] = {
+    {VisionRole::kPatchMore, "v.patch_embd.weight.1"},
+    {VisionRole::kPatch, "v.patch_embd.weight"},
+    {VisionRole::kPatchBias, "v.patch_embd.bias"},
+    {VisionRole::kPositions, "v.position_embd.weight"},
+    {VisionRole::kNorm, "v.blk.{}.ln1.weight"},
+    {VisionRole::kNormBias, "v.blk.{}.ln1.bias"},
+    {VisionRole::kQkv, "v.blk.{}.attn_qkv.weight"},
+    {VisionRole::kQkvBias, "v.blk.{}.attn_qkv.bias"},
+    {VisionRole::kOut, "v.blk.{}.attn_out.weight"},
+    {VisionRole::kOutBias, "v.blk.{}.attn_out.bias"},
+    {VisionRole::kMlpNorm, "v.blk.{}.ln2.weight"},
+    {VisionRole::kMlpNormBias, "v.blk.{}.ln2.bias"},
+    {VisionRole::kUp, "v.blk.{}.ffn_up.weight"},
+    {VisionRole::kUpBias, "v.blk.{}.ffn_up.bias"},
+    {VisionRole::kDown, "v.blk.{}.ffn_down.weight"},
+    {VisionRole::kDownBias, "v.blk.{}.ffn_down.bias"},
+    {VisionRole::kProjectorNorm, "v.post_ln.weight"},
+    {VisionRole::kProjectorNormBias, "v.post_ln.bias"},
+    {VisionRole::kFirst, "mm.0.weight"},
+    {VisionRole::kFirstBias, "mm.0.bias"},
+    {VisionRole::kSecond, "mm.2.weight"},
+    {VisionRole::kSecondBias, "mm.2.bias"},
+    {VisionRole::kDeepNorm, "v.deepstack.{layer}.norm.weight"},
+    {VisionRole::kDeepNormBias, "v.deepstack.{layer}.norm.bias"},
+    {VisionRole::kDeepFirst, "v.deepstack.{layer}.fc1.weight"},
+    {VisionRole::kDeepFirstBias, "v.deepstack.{layer}.fc1.bias"},
+    {VisionRole::kDeepSecond, "v.deepstack.{layer}.fc2.weight"},
+    {VisionRole::kDeepSecondBias, "v.deepstack.{layer}.fc2.bias"},
 };
 
 Status NeedInt(const GgufFile& file, std::string_view key, int64_t* value) {
@@ -100,6 +159,49 @@ Status ReadGgufGemma3(const GgufFile& file, const ModelSpec&, VisionSpec* spec) 
   return Status::Ok();
 }
 
+/// The sizes of Qwen2-VL and later. REQUIRES: `spec` has the family's traits.
+Status ReadGgufQwen(const GgufFile& file, VisionSpec* spec) {
+  RETURN_IF_ERROR(ReadGgufTower(file, spec));
+  spec->projector_eps = spec->norm_eps;
+  spec->merge = file.Int("clip.vision.spatial_merge_size").value_or(2);
+  spec->preprocessing.least_pixels =
+      file.Int("clip.vision.image_min_pixels").value_or(spec->preprocessing.least_pixels);
+  spec->preprocessing.most_pixels = file.Int("clip.vision.image_max_pixels").value_or(spec->preprocessing.most_pixels);
+  spec->markers = {.placeholder = "<|image_pad|>"};
+  return Status::Ok();
+}
+
+Status ReadGgufQwen25(const GgufFile& file, const ModelSpec&, VisionSpec* spec) {
+  SetQwenTraits(spec);
+  spec->activation = Activation::kSilu;
+  spec->preprocessing.least_pixels = 4 * 28 * 28;  // of the published models
+  spec->preprocessing.most_pixels = 16384 * 28 * 28;
+  RETURN_IF_ERROR(ReadGgufQwen(file, spec));
+  const int64_t window = file.Int("clip.vision.window_size").value_or(112),
+                period = file.Int("clip.vision.n_wa_pattern").value_or(8), token = spec->token_pixels();
+  if (token < 1 || window < token || period < 1) {
+    return InvalidArgument(
+        fmt::format("the vision tower's window is {} pixels in all but every {}th layer", window, period));
+  }
+  spec->window = window / token;
+  for (int64_t layer = period - 1; layer < spec->layers; layer += period) spec->whole_layers.push_back(layer);
+  return Status::Ok();
+}
+
+Status ReadGgufQwen3(const GgufFile& file, const ModelSpec&, VisionSpec* spec) {
+  const auto positions = std::ranges::find(file.tensors(), "v.position_embd.weight", &FileTensor::name);
+  if (positions == file.tensors().end() || positions->shape.empty()) {
+    return InvalidArgument("tensor 'v.position_embd.weight' is missing");
+  }
+  RETURN_IF_ERROR(SetQwen3Traits(positions->shape.front(), spec));
+  RETURN_IF_ERROR(ReadGgufQwen(file, spec));
+  const auto deep = file.Ints("clip.vision.is_deepstack_layers");
+  for (size_t layer = 0; deep && layer < deep->size(); ++layer) {
+    if ((*deep)[layer] != 0) spec->deep_layers.push_back(static_cast<int64_t>(layer));
+  }
+  return Status::Ok();
+}
+
 struct GgufProjector {
   std::string_view name;  // clip.projector_type
   std::string_view family;
@@ -109,6 +211,8 @@ struct GgufProjector {
 constexpr GgufProjector kProjectors[] = {
     {"pixtral", "pixtral", ReadGgufPixtral, kGgufPixtral},
     {"gemma3", "siglip_vision_model", ReadGgufGemma3, kGgufGemma3},
+    {"qwen2.5vl_merger", "qwen2_5_vl", ReadGgufQwen25, kGgufQwen25},
+    {"qwen3vl_merger", "qwen3_vl", ReadGgufQwen3, kGgufQwen3},
 };
 
 /// The first converters exchanged the names of an MLP's matrices.
@@ -135,7 +239,10 @@ Result<VisionPlan> PlanGgufVision(const GgufFile& file, const ModelSpec& text) {
   if (projector.empty()) projector = file.String("clip.vision.projector_type").value_or("");
   const auto* known = std::ranges::find(kProjectors, projector, &GgufProjector::name);
   if (file.String("general.architecture") != "clip" || known == std::end(kProjectors)) {
-    return InvalidArgument(fmt::format("the projector '{}' is not supported; 'pixtral' and 'gemma3' are", projector));
+    std::vector<std::string_view> names;
+    std::ranges::transform(kProjectors, std::back_inserter(names), &GgufProjector::name);
+    return InvalidArgument(
+        fmt::format("the projector '{}' is not supported; these are: {}", projector, fmt::join(names, ", ")));
   }
   VisionPlan plan;
   plan.spec.family = known->family;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace ringside {
 namespace {
@@ -79,6 +80,10 @@ constexpr RoleTraits kRoles[] = {
        if (spec.frames > 1) return Shape{spec.hidden, 3, spec.frames, spec.patch, spec.patch};
        return Shape{spec.hidden, 3, spec.patch, spec.patch};
      }},
+    {VisionRole::kPatchMore,
+     [](const VisionSpec& spec) {
+       return Shape{spec.hidden, 3, spec.patch, spec.patch};
+     }},
     {VisionRole::kPatchBias, OfHidden},
     {VisionRole::kClass, OfHidden},
     {VisionRole::kPositions,
@@ -150,11 +155,15 @@ void PlanVisionTensors(std::span<const VisionRule> rules, std::string_view prefi
   for (int64_t layer = -1; layer < plan->spec.layers; ++layer) {
     for (const VisionRule& rule : rules) {
       std::string name = std::string(prefix) + std::string(rule.name);
-      const size_t at = name.find("{}");
+      const bool by_layer = name.find("{layer}") != std::string::npos;
+      const size_t at = name.find(by_layer ? "{layer}" : "{}");
       const RoleTraits& traits = *std::ranges::find(kRoles, rule.role, &RoleTraits::role);
       if ((at != std::string::npos) != (layer >= 0) || !traits.has(plan->spec)) continue;
       if (IsDeep(rule.role) && layer >= std::ssize(plan->spec.deep_layers)) continue;
-      if (layer >= 0) name.replace(at, 2, std::to_string(layer));
+      if (layer >= 0) {
+        const int64_t number = by_layer ? plan->spec.deep_layers[static_cast<size_t>(layer)] : layer;
+        name.replace(at, by_layer ? 7 : 2, std::to_string(number));
+      }
       plan->tensors.push_back({rule.role, layer, std::move(name), traits.shape(plan->spec)});
     }
   }
@@ -177,6 +186,29 @@ void SetGemma3Traits(VisionSpec* spec) {
   spec->see_all = true;
   spec->markers = {
       .placeholder = "<start_of_image>", .around = "\n\n", .begin = "<start_of_image>", .end = "<end_of_image>"};
+}
+
+void SetQwenTraits(VisionSpec* spec) {
+  spec->merge = 2;
+  spec->norm_eps = spec->projector_eps = 1e-6f;
+  spec->biases = true;
+  spec->positions = VisionPositions::kSplitRotary;
+  spec->joins = spec->projector_norm = spec->projector_biases = true;
+  spec->preprocessing.fit = PictureFit::kArea;
+  spec->grids = true;
+}
+
+Status SetQwen3Traits(int64_t positions, VisionSpec* spec) {
+  SetQwenTraits(spec);
+  spec->norm = NormKind::kLayer;
+  spec->gated = false;
+  spec->activation = Activation::kGeluTanh;
+  spec->preprocessing.mean = spec->preprocessing.deviation = {0.5f, 0.5f, 0.5f};
+  spec->preprocessing.least_pixels = 65536;
+  spec->preprocessing.most_pixels = 16777216;
+  spec->table_side = static_cast<int64_t>(std::sqrt(static_cast<double>(std::max<int64_t>(positions, 0))));
+  if (spec->table_side > 0 && spec->table_side * spec->table_side == positions) return Status::Ok();
+  return InvalidArgument(fmt::format("the vision tower has {} learned positions, which is not a square", positions));
 }
 
 Status FinishVisionSpec(VisionSpec* spec) {

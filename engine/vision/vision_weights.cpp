@@ -31,6 +31,10 @@ class VisionLoader {
       weights_.position_table = Values(tensor);
       return Status::Ok();
     }
+    if (planned.role == VisionRole::kPatchMore) {
+      patch_more_ = Values(tensor);
+      return Status::Ok();
+    }
     VisionLayer none;
     VisionProjector no_deep;
     const auto index = static_cast<size_t>(planned.layer);  // past all without a layer
@@ -163,7 +167,9 @@ class VisionLoader {
     std::vector<std::byte> aligned;
     std::vector<float> made;
     if (role == VisionRole::kPatch) {
-      made = Padded(SumOfFrames(Values(tensor)), spec_.patch_values(), PatchColumns(spec_));
+      std::vector<float> patch = SumOfFrames(Values(tensor));
+      for (size_t i = 0; i < patch_more_.size(); ++i) patch[i] += patch_more_[i];
+      made = Padded(patch, spec_.patch_values(), PatchColumns(spec_));
       host.cols = PatchColumns(spec_);
     } else if (role == VisionRole::kProjection) {
       made = Transposed(Values(tensor), host.cols);
@@ -237,6 +243,7 @@ class VisionLoader {
   Backend& backend_;
   VisionWeights weights_;
   std::map<VisionVector*, std::vector<float>> joined_;
+  std::vector<float> patch_more_;  // VisionRole::kPatchMore
 };
 
 }  // namespace

@@ -8,7 +8,7 @@ for each picture: NAME.rgb (bytes [height, width, 3]), NAME.pixels (float32 [3, 
 the processor's sizes, and normalised), NAME.rows (float32 [rows, hidden]: the projector's output), NAME.ids (int32: a
 prompt with the picture, whose rows have the placeholder's id) and NAME.logits (float32 [LAST, vocabulary], after the last
 ids), from float64 runs. Also resize_*.rgb: a picture resized by Pillow; and
-mistral3_gguf and gemma3_gguf: these models as llama.cpp's two GGUF files. (Pillow 13 resizes the height first if it shrinks by more than
+NAME_gguf: some of these models as llama.cpp's two GGUF files. (Pillow 13 resizes the height first if it shrinks by more than
 twice as many pixels as the width, earlier ones never do; none of these pictures does.)
 """
 import json
@@ -179,12 +179,22 @@ def interleaved(value, heads):
     return np.ascontiguousarray(rows.swapaxes(1, 2).reshape(value.shape))
 
 
-def write_text_gguf(path, model):
+# model: (llama.cpp's architecture of its text network, its special tokens)
+GGUF = {"mistral3": ("llama", SPECIAL), "gemma3": ("gemma3", GEMMA_SPECIAL), "qwen2_5_vl": ("qwen2vl", QWEN_SPECIAL),
+        "qwen3_vl": ("qwen3vl", QWEN_SPECIAL)}
+
+
+def write_text_gguf(path, name, model):
     config = model.config.text_config
-    gemma = config.model_type == "gemma3_text"
-    writer = gguf.GGUFWriter(path, "gemma3" if gemma else "llama")
+    architecture, special = GGUF[name]
+    gemma, llama = name == "gemma3", name == "mistral3"
+    writer = gguf.GGUFWriter(path, architecture)
     if gemma:
         writer.add_sliding_window(config.sliding_window)
+    if name.startswith("qwen"):
+        writer.add_rope_dimension_sections([*config.rope_parameters["mrope_section"], 0])
+    if name == "qwen3_vl":
+        writer.add_num_deepstack_layers(len(QWEN3["deepstack_visual_indexes"]))
     writer.add_name("vision")
     writer.add_block_count(config.num_hidden_layers)
     writer.add_context_length(config.max_position_embeddings)
@@ -192,20 +202,20 @@ def write_text_gguf(path, model):
     writer.add_feed_forward_length(config.intermediate_size)
     writer.add_head_count(config.num_attention_heads)
     writer.add_head_count_kv(config.num_key_value_heads)
-    writer.add_key_length(config.head_dim)
-    writer.add_value_length(config.head_dim)
-    writer.add_rope_dimension_count(config.head_dim)
+    head = getattr(config, "head_dim", config.hidden_size // config.num_attention_heads)
+    writer.add_key_length(head)
+    writer.add_value_length(head)
+    writer.add_rope_dimension_count(head)
     writer.add_rope_freq_base(1000000.0 if gemma else 10000.0)
     writer.add_layer_norm_rms_eps(config.rms_norm_eps)
     writer.add_vocab_size(config.vocab_size)
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("gpt-2")
-    writer.add_token_list((GEMMA_SPECIAL if gemma else SPECIAL) + letters + ["ab"])
-    writer.add_token_types([gguf.TokenType.CONTROL] * len(SPECIAL) + [gguf.TokenType.NORMAL] * (len(letters) + 1))
+    writer.add_token_list(special + letters + ["ab"])
+    writer.add_token_types([gguf.TokenType.CONTROL] * len(special) + [gguf.TokenType.NORMAL] * (len(letters) + 1))
     writer.add_token_merges(["a b"])
-    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.GEMMA3 if gemma else gguf.MODEL_ARCH.LLAMA,
-                                     config.num_hidden_layers)
+    names = gguf.get_tensor_name_map(writer_architecture(architecture), config.num_hidden_layers)
     for key, tensor in model.state_dict().items():
         if not key.startswith(("model.language_model.", "lm_head.")):
             continue
@@ -214,13 +224,17 @@ def write_text_gguf(path, model):
             continue  # tied
         if gemma and value.ndim == 1:
             value = value.astype(np.float32) + 1
-        if "q_proj" in key and not gemma:
+        if "q_proj" in key and llama:
             value = interleaved(value, config.num_attention_heads)
-        if "k_proj" in key and not gemma:
+        if "k_proj" in key and llama:
             value = interleaved(value, config.num_key_value_heads)
         value = value.astype(np.float32) if value.ndim == 1 else value
-        writer.add_tensor(names.get_name(key.replace("model.language_model.", "model."), (".weight",)), value)
+        writer.add_tensor(names.get_name(key.replace("model.language_model.", "model."), (".weight", ".bias")), value)
     finish(writer)
+
+
+def writer_architecture(name):
+    return next(kind for kind, label in gguf.MODEL_ARCH_NAMES.items() if label == name)
 
 
 def write_mmproj(path, model):
@@ -285,6 +299,66 @@ def write_gemma3_mmproj(path, model):
     finish(writer)
 
 
+def write_qwen_mmproj(path, name, model):
+    """The frames of a patch are two tensors; the newer tower's queries, keys and values are one."""
+    config = model.config.vision_config
+    deep = getattr(config, "deepstack_visual_indexes", [])
+    writer = gguf.GGUFWriter(path, "clip")
+    writer.add_clip_has_vision_encoder(True)
+    newer = name == "qwen3_vl"
+    kinds = gguf.VisionProjectorType
+    writer.add_clip_projector_type(kinds.QWEN3VL if newer else kinds.QWEN25VL)
+    writer.add_vision_projection_dim(model.config.text_config.hidden_size)
+    writer.add_vision_image_size(20 if newer else 560)
+    writer.add_vision_patch_size(config.patch_size)
+    writer.add_vision_embedding_length(config.hidden_size)
+    writer.add_vision_feed_forward_length(config.intermediate_size)
+    writer.add_vision_block_count(config.depth)
+    writer.add_vision_head_count(config.num_heads)
+    writer.add_vision_attention_layernorm_eps(1e-6)
+    writer.add_vision_image_mean([0.5] * 3 if newer else MEAN)
+    writer.add_vision_image_std([0.5] * 3 if newer else DEVIATION)
+    writer.add_uint32("clip.vision.image_min_pixels", QWEN_PIXELS[0])
+    writer.add_uint32("clip.vision.image_max_pixels", QWEN_PIXELS[1])
+    if newer:
+        writer.add_vision_use_gelu(True)
+        writer.add_vision_spatial_merge_size(config.spatial_merge_size)
+        writer.add_vision_is_deepstack_layers([layer in deep for layer in range(config.depth)])
+    else:
+        writer.add_vision_use_silu(True)
+        writer.add_vision_n_wa_pattern(config.fullatt_block_indexes[0] + 1)
+        writer.add_uint32("clip.vision.window_size", config.window_size)
+    plain = {"norm1": "ln1", "norm2": "ln2", "attn.proj": "attn_out", "attn.qkv": "attn_qkv", "mlp.gate_proj": "ffn_gate",
+             "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down", "mlp.linear_fc1": "ffn_up", "mlp.linear_fc2": "ffn_down"}
+    projector = {"merger.norm": "v.post_ln", "merger.ln_q": "v.post_ln", "merger.linear_fc1": "mm.0", "merger.mlp.0": "mm.0",
+                 "merger.linear_fc2": "mm.2", "merger.mlp.2": "mm.2", "patch_embed.proj": "v.patch_embd",
+                 "pos_embed": "v.position_embd"}
+    for key, tensor in model.state_dict().items():
+        if ".visual." not in key:
+            continue
+        key, kind = key.split(".visual.")[1].rsplit(".", 1)
+        value = tensor.half().numpy()
+        if key == "patch_embed.proj" and kind == "weight":
+            writer.add_tensor("v.patch_embd.weight", np.ascontiguousarray(value[:, :, 0]))
+            writer.add_tensor("v.patch_embd.weight.1", np.ascontiguousarray(value[:, :, 1]))
+            continue
+        value = value.astype(np.float32) if value.ndim == 1 else value
+        if key.startswith("blocks."):
+            _, layer, part = key.split(".", 2)
+            if part == "attn.qkv" and not newer:
+                for letter, rows in zip("qkv", np.split(value, 3)):
+                    writer.add_tensor(f"v.blk.{layer}.attn_{letter}.{kind}", np.ascontiguousarray(rows))
+                continue
+            target = f"v.blk.{layer}.{plain[part]}"
+        elif key.startswith("deepstack_merger_list."):
+            _, index, part = key.split(".", 2)
+            target = f"v.deepstack.{deep[int(index)]}.{part.removeprefix('linear_')}"
+        else:
+            target = projector[key]
+        writer.add_tensor(f"{target}.{kind}", value)
+    finish(writer)
+
+
 def finish(writer):
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
@@ -334,10 +408,14 @@ def main(out, names):
             rows.float().numpy().astype("<f4").tofile(folder / f"{label}.rows")
             np.array(ids, "<i4").tofile(folder / f"{label}.ids")
             logits[-LAST:].float().numpy().astype("<f4").tofile(folder / f"{label}.logits")
-        if name in ("mistral3", "gemma3"):
+        if name in GGUF:
             (out / f"{name}_gguf").mkdir(exist_ok=True)
-            write_text_gguf(out / f"{name}_gguf" / "model.gguf", model)
-            (write_gemma3_mmproj if gemma else write_mmproj)(out / f"{name}_gguf" / "mmproj-model.gguf", model)
+            write_text_gguf(out / f"{name}_gguf" / "model.gguf", name, model)
+            mmproj = out / f"{name}_gguf" / "mmproj-model.gguf"
+            if name.startswith("qwen"):
+                write_qwen_mmproj(mmproj, name, model)
+            else:
+                (write_gemma3_mmproj if gemma else write_mmproj)(mmproj, model)
         model.half().save_pretrained(folder)  # last, because it also rounds the weights used for the computation
         (folder / "generation_config.json").unlink(missing_ok=True)
         edge = dict(shortest_edge=24) if name == "llava" else dict(longest_edge=48)

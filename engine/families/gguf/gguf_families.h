@@ -20,6 +20,7 @@ struct GgufFamily {
   std::span<const TensorRule> rules = {};        // names that differ from the common ones
   std::span<const std::string_view> reads = {};  // its keys among those that other families refuse
   bool one_rope_base = false;                    // for layers with windows too, if the file has no other for them
+  bool interleaved_axes = false;                 // of rotations with three positions (SetAxes)
 };
 
 /// Null if unknown.

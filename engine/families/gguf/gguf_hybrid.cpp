@@ -153,8 +153,8 @@ std::span<const GgufFamily> GgufHybridFamilies() {
       {"nemotron_h", RopePairs::kNone, SetNemotronH, kOneNorm},
       {"nemotron_h_moe", RopePairs::kNone, SetNemotronH, kOneNorm, kMixtureKeys},
       {"qwen3next", RopePairs::kHalves, SetQwen3Next, kDeltaNetTensors},
-      {"qwen35", RopePairs::kHalves, SetQwen3Next, kDeltaNetTensors},
-      {"qwen35moe", RopePairs::kHalves, SetQwen3Next, kDeltaNetTensors},
+      {"qwen35", RopePairs::kHalves, SetQwen3Next, kDeltaNetTensors, {}, false, true},
+      {"qwen35moe", RopePairs::kHalves, SetQwen3Next, kDeltaNetTensors, {}, false, true},
   };
   return kFamilies;
 }

@@ -20,6 +20,7 @@ class GgufKeys {
   std::string Name(std::string_view key) const { return fmt::format("{}.{}", architecture_, key); }
   bool Has(std::string_view key) const { return file_.Find(Name(key)) != nullptr; }
   bool HasList(std::string_view key) const { return file_.Ints(Name(key)).has_value(); }  // of integers
+  std::optional<std::vector<int64_t>> Ints(std::string_view key) const { return file_.Ints(Name(key)); }
   std::optional<std::string> String(std::string_view key) const { return file_.String(Name(key)); }
   Status Need(std::string_view key, int64_t* value) const;
   /// One value for all layers, or an array with one each.

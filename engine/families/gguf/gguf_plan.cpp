@@ -242,7 +242,7 @@ Status CheckRotations(const ModelSpec& spec) {
   return Status::Ok();
 }
 
-Status ReadRope(const GgufKeys& keys, bool one_base, ModelSpec* spec) {
+Status ReadRope(const GgufKeys& keys, const GgufFamily& family, ModelSpec* spec) {
   int64_t rotary = spec->head_dim;
   RETURN_IF_ERROR(keys.Optional("rope.dimension_count", &rotary));
   const auto own = [](const LayerTraits& layer) { return layer.rotation == 1; };
@@ -268,10 +268,13 @@ Status ReadRope(const GgufKeys& keys, bool one_base, ModelSpec* spec) {
                                        keys.Name("rope.scaling.attn_factor"), attention_factor));
   }
   rotation.magnitude *= attention_factor;
+  if (const auto sections = keys.Ints("rope.dimension_sections")) {
+    SetAxes(*sections, family.interleaved_axes, &rotation);
+  }
   spec->rotations.push_back(std::move(rotation));
   if (!windows_differ) return CheckRotations(*spec);
   RopeScaling windows;  // windowed layers are never scaled
-  if (one_base) windows.base = scaling.base;
+  if (family.one_rope_base) windows.base = scaling.base;
   RETURN_IF_ERROR(keys.Optional("rope.freq_base_swa", &windows.base));
   ASSIGN_OR_RETURN(rotation, MakeRotation(windows, windows_rotary));
   spec->rotations.push_back(std::move(rotation));
@@ -389,7 +392,7 @@ Result<NetworkPlan> PlanGguf(const GgufFile& file, const std::string& path) {
   if (spec.rope_pairs == RopePairs::kNone)
     RETURN_IF_ERROR(ValidateSpec(spec));
   else
-    RETURN_IF_ERROR(ReadRope(keys, family->one_rope_base, &spec));
+    RETURN_IF_ERROR(ReadRope(keys, *family, &spec));
   std::span<const TensorRule> norms = kNorms;
   if (two_norms) norms = kTwoNorms;
   if (spec.encoder_layers > 0) {

@@ -102,8 +102,8 @@ std::span<const GgufFamily> GgufRecentFamilies() {
       {"olmo", RopePairs::kAdjacent, SetGgufOlmo},
       {"phimoe", RopePairs::kHalves, SetGgufPhiMoe},
       {"qwen2vl", RopePairs::kHalves, SetPlain},
-      {"qwen3vl", RopePairs::kHalves, SetGgufQwen3Vl},
-      {"qwen3vlmoe", RopePairs::kHalves, SetGgufQwen3Vl},
+      {"qwen3vl", RopePairs::kHalves, SetGgufQwen3Vl, {}, {}, false, true},
+      {"qwen3vlmoe", RopePairs::kHalves, SetGgufQwen3Vl, {}, {}, false, true},
       {"seed_oss", RopePairs::kHalves, SetPlain, kNormAfterAttention},
   };
   return kFamilies;

@@ -91,31 +91,14 @@ Status ReadScaling(const ConfigJson& config, const std::string& in, const std::s
   return Status::Ok();
 }
 
-// The axes of a rotation with three positions: a section of the pairs for each, or turn by turn while sections last
-// (Qwen3-VL). Sections that do not fit are ignored, because texts need none.
 Status ReadAxes(const ConfigJson& config, const std::string& in, Rotation* rotation) {
-  std::array<int64_t, 3> sections{};
+  std::vector<int64_t> sections(3);
   for (size_t axis = 0; axis < 3; ++axis) {
     RETURN_IF_ERROR(config.Optional(fmt::format("{}mrope_section.{}", in, axis), &sections[axis]));
   }
-  const size_t pairs = rotation->inverse_frequencies.size();
-  const auto fits = [pairs](int64_t section) { return section >= 0 && section <= static_cast<int64_t>(pairs); };
-  if (!std::ranges::all_of(sections, fits) ||
-      std::ranges::all_of(sections, [](int64_t section) { return section == 0; }))
-    return Status::Ok();
   bool interleaved = false;
   RETURN_IF_ERROR(config.Optional(in + "mrope_interleaved", &interleaved));
-  const auto all = static_cast<size_t>(sections[0] + sections[1] + sections[2]);
-  if (all != pairs) return Status::Ok();
-  for (size_t pair = 0; pair < pairs; ++pair) {
-    const auto at = static_cast<int64_t>(pair);
-    uint8_t axis = at < sections[0] ? 0 : at < sections[0] + sections[1] ? 1 : 2;
-    if (interleaved) {
-      axis = static_cast<uint8_t>(pair % 3);
-      if (at >= 3 * sections[axis]) axis = 0;
-    }
-    rotation->axes.push_back(axis);
-  }
+  SetAxes(sections, interleaved, rotation);
   return Status::Ok();
 }
 

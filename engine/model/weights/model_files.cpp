@@ -106,13 +106,28 @@ std::string FindProjector(const std::string& path) {
   return found;
 }
 
+/// The tower's tensors among `tensors`, and its tokens. ERRORS: kInvalidArgument if the text network does not fit.
+Result<std::shared_ptr<const VisionFiles>> MakeVision(VisionPlan plan, std::span<const FileTensor> tensors,
+                                                      const ModelFiles& files,
+                                                      std::shared_ptr<const GgufFile> reader = nullptr) {
+  const auto& rotations = files.plan.spec.rotations;
+  if (plan.spec.grids && std::ranges::all_of(rotations, [](const Rotation& one) { return one.axes.empty(); })) {
+    return InvalidArgument("the text network's sections of three positions (mrope) are missing or do not fit");
+  }
+  if (std::ssize(plan.spec.deep_layers) > files.plan.spec.layers) {
+    return InvalidArgument("the vision tower has more projected layers than the text network has layers");
+  }
+  ASSIGN_OR_RETURN(std::vector<FileTensor> found, FindVisionTensors(plan, tensors));
+  ASSIGN_OR_RETURN(ImageFormat format, ImageFormat::Make(plan.spec, files.tokenizer));
+  return std::make_shared<const VisionFiles>(
+      VisionFiles{std::move(plan), std::move(found), std::move(format), std::move(reader)});
+}
+
 Result<std::shared_ptr<const VisionFiles>> OpenProjector(const std::string& path, const ModelFiles& files) {
   ASSIGN_OR_RETURN(GgufFile opened, GgufFile::Open(path));
   const auto file = std::make_shared<const GgufFile>(std::move(opened));
   ASSIGN_OR_RETURN(VisionPlan plan, PlanGgufVision(*file, files.plan.spec));
-  ASSIGN_OR_RETURN(std::vector<FileTensor> tensors, FindVisionTensors(plan, file->tensors()));
-  ASSIGN_OR_RETURN(ImageFormat format, ImageFormat::Make(plan.spec, files.tokenizer));
-  return std::make_shared<const VisionFiles>(VisionFiles{std::move(plan), std::move(tensors), std::move(format), file});
+  return MakeVision(std::move(plan), file->tensors(), files, file);
 }
 
 /// Sets files->vision if there is a tower next to the file; one that does not fit is reported and not used.
@@ -202,16 +217,7 @@ Result<std::shared_ptr<const VisionFiles>> FindVision(const std::string& folder,
   ASSIGN_OR_RETURN(const std::vector<FlatJson> processors, ReadProcessors(folder));
   ASSIGN_OR_RETURN(auto plan, PlanVision(config, processors, names, files.plan.spec.hidden));
   if (!plan) return std::shared_ptr<const VisionFiles>();
-  const auto& rotations = files.plan.spec.rotations;
-  if (plan->spec.grids && std::ranges::all_of(rotations, [](const Rotation& one) { return one.axes.empty(); })) {
-    return InvalidArgument("the text network's 'mrope_section' is missing, or does not fit its rotated dimensions");
-  }
-  if (std::ssize(plan->spec.deep_layers) > files.plan.spec.layers) {
-    return InvalidArgument("the vision tower has more projected layers than the text network has layers");
-  }
-  ASSIGN_OR_RETURN(std::vector<FileTensor> tensors, FindVisionTensors(*plan, files.tensors));
-  ASSIGN_OR_RETURN(ImageFormat format, ImageFormat::Make(plan->spec, files.tokenizer));
-  return std::make_shared<const VisionFiles>(VisionFiles{std::move(*plan), std::move(tensors), std::move(format)});
+  return MakeVision(std::move(*plan), files.tensors, files);
 }
 
 /// Sets files->vision; a model whose tower is not supported is one for text.
