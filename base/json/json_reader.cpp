@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/json/long_strings.h"
+
 namespace ringside {
 namespace {
 
@@ -15,7 +17,8 @@ constexpr size_t kMaxFaultBytes = 200;
 
 class LimitedEvents final : public nlohmann::json_sax<nlohmann::json> {
  public:
-  LimitedEvents(const JsonLimits& limits, JsonHandler& handler) : limits_(limits), handler_(handler) {}
+  LimitedEvents(const JsonLimits& limits, ShortenedJson& text, JsonHandler& handler)
+      : limits_(limits), text_(text), handler_(handler) {}
 
   bool null() override { return Count() && Pass(handler_.Null()); }
   bool boolean(bool value) override { return Count() && Pass(handler_.Boolean(value)); }
@@ -24,13 +27,17 @@ class LimitedEvents final : public nlohmann::json_sax<nlohmann::json> {
   bool number_float(number_float_t value, const string_t& text) override {
     return Count() && Pass(handler_.Number(value, text));
   }
-  bool string(string_t& value) override { return Count() && Pass(handler_.String(value)); }
+  bool string(string_t& value) override {
+    text_.Restore(&value);
+    return Count() && Pass(handler_.String(value));
+  }
   bool binary(binary_t&) override { return Fail(Kind::kSyntax, "binary data"); }
   bool start_object(size_t) override { return Open() && Pass(handler_.OpenObject()); }
   bool end_object() override { return Close() && Pass(handler_.CloseObject()); }
   bool start_array(size_t) override { return Open() && Pass(handler_.OpenArray()); }
   bool end_array() override { return Close() && Pass(handler_.CloseArray()); }
   bool key(string_t& name) override {
+    text_.Restore(&name);
     if (limits_.unique_names && !names_.back().insert(name).second) {
       return Fail(Kind::kRepeatedName, "'" + name + "' occurs twice");
     }
@@ -41,7 +48,7 @@ class LimitedEvents final : public nlohmann::json_sax<nlohmann::json> {
     // message.
     const std::string what = exception.what();
     const size_t colon = what.find(": ");
-    return Fail(Kind::kSyntax, "at byte " + std::to_string(position) + ": " +
+    return Fail(Kind::kSyntax, "at byte " + std::to_string(text_.OriginalPlace(position)) + ": " +
                                    (colon == std::string::npos ? "not JSON" : what.substr(colon + 2)));
   }
 
@@ -72,6 +79,7 @@ class LimitedEvents final : public nlohmann::json_sax<nlohmann::json> {
   }
 
   const JsonLimits& limits_;
+  ShortenedJson& text_;
   JsonHandler& handler_;
   int64_t values_ = 0, depth_ = 0;
   std::vector<std::unordered_set<std::string>> names_;  // of each open object; empty sets for arrays
@@ -84,9 +92,11 @@ JsonFault ReadJson(std::string_view text, const JsonLimits& limits, JsonHandler&
   if (text.size() > static_cast<uint64_t>(limits.bytes)) {
     return {Kind::kBytes, "longer than " + std::to_string(limits.bytes) + " bytes"};
   }
-  LimitedEvents events(limits, handler);
+  ShortenedJson shortened(text);
+  LimitedEvents events(limits, shortened, handler);
+  const std::string_view read = shortened.text();
   try {
-    if (!nlohmann::json::sax_parse(text.begin(), text.end(), &events)) events.Fail(Kind::kSyntax, "not JSON");
+    if (!nlohmann::json::sax_parse(read.begin(), read.end(), &events)) events.Fail(Kind::kSyntax, "not JSON");
   } catch (const nlohmann::json::exception& exception) {
     events.Fail(Kind::kSyntax, exception.what());
   }

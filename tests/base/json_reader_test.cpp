@@ -45,6 +45,38 @@ TEST(JsonReader, RefusesRepeatedNamesIfAsked) {
   EXPECT_EQ(fault.message, "'a' occurs twice");
 }
 
+// Long strings bypass the library's parser.
+TEST(JsonReader, ReadsLongStringsAsTheLibraryDoes) {
+  const std::string base64 = [] {
+    std::string letters;
+    for (int i = 0; i < 20'000; ++i) letters += "ABCabc019+/="[i % 12];
+    return letters;
+  }();
+  const std::string escaped = base64 + R"(\\\")" + base64 + R"(\u00e9\\)", wide = base64 + "\xc3\xa9";
+  for (const std::string& text :
+       {"\"" + base64 + "\"", R"({"a\"":["","x",")" + base64 + R"("],"b":")" + escaped + R"(","":")" + base64 + R"("})",
+        R"({")" + base64 + R"(":{"c":")" + wide + R"("},"d":")" + base64 + R"(","e":"\\"})",
+        "[\"" + escaped + "\",\"" + escaped + "\",\"\"]"}) {
+    EXPECT_EQ(ParseJsonTree(text), nlohmann::json::parse(text));
+    EXPECT_EQ(ParseOrderedJsonTree(text).dump(), nlohmann::ordered_json::parse(text).dump());
+    for (size_t cut = text.size() - 4; cut > 0; cut = cut * 2 / 3) {
+      EXPECT_EQ(FaultOf(text.substr(0, cut)).kind, Kind::kSyntax) << cut;
+    }
+  }
+  EXPECT_EQ(FaultOf("[\"" + base64 + "\x01\"]").kind, Kind::kSyntax);
+  EXPECT_EQ(FaultOf("[\"" + base64 + "\xff\"]").kind, Kind::kSyntax);
+  EXPECT_EQ(FaultOf("[x\"" + base64 + "\"]").kind, Kind::kSyntax);
+  const std::string wrong = "[\"" + base64 + "\",x]";
+  size_t byte = 0;
+  try {
+    (void)nlohmann::json::parse(wrong);
+  } catch (const nlohmann::json::parse_error& error) {
+    byte = error.byte;
+  }
+  const std::string place = "at byte " + std::to_string(byte) + ":";
+  EXPECT_EQ(FaultOf(wrong).message.substr(0, place.size()), place);
+}
+
 TEST(JsonReader, LimitsBytesDepthAndValues) {
   EXPECT_EQ(FaultOf("[1]", {.bytes = 3}).kind, Kind::kNone);
   EXPECT_EQ(FaultOf("[1] ", {.bytes = 3}).message, "longer than 3 bytes");
