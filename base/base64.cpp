@@ -3,15 +3,28 @@
 #include <openssl/evp.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include "base/check.h"
 
 namespace ringside {
 
+namespace {
+
+constexpr std::array<bool, 256> kIsDigit = [] {
+  std::array<bool, 256> is_digit{};
+  for (const char c : std::string_view("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")) {
+    is_digit[static_cast<unsigned char>(c)] = true;
+  }
+  return is_digit;
+}();
+
+}  // namespace
+
 std::optional<std::string> DecodeBase64(std::string_view text) {
-  constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  const size_t digits = std::min(text.find_first_not_of(kAlphabet), text.size());
+  const auto end = std::ranges::find_if_not(text, [](unsigned char c) { return kIsDigit[c]; });
+  const auto digits = static_cast<size_t>(end - text.begin());
   const size_t padding = text.size() - digits;
   // EVP_DecodeBlock accepts white space and padding at any place.
   if (text.size() % 4 != 0 || padding > 2 || text.substr(digits).find_first_not_of('=') != std::string_view::npos ||
