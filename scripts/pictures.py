@@ -2,7 +2,7 @@
 
     RINGSIDE_SERVER=... RINGSIDE_CLIENT=... RINGSIDE_TEST_MODEL="$(scripts/model)" scripts/python scripts/pictures.py
 
-Needs tmux and chromium (scripts/install chromium tmux).
+Needs tmux and chromium-headless-shell (scripts/install chromium-headless-shell tmux).
 """
 
 import os
