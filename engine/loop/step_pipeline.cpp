@@ -105,30 +105,44 @@ std::vector<int64_t> StepPipeline::Plan(const LaunchedStep* under_way, const std
   return PlanStep(turns, std::move(served), limits);
 }
 
-void StepPipeline::PlanDrafts(int64_t decoding, std::vector<StepTurn>* turns) const {
-  if (options_.speculation == Speculation::kOff || !network_.samples_rows()) return;
+std::optional<DraftCosts> StepPipeline::CostsOfDrafts(int64_t decoding) const {
+  if (options_.speculation == Speculation::kOff || !network_.samples_rows()) return std::nullopt;
   const double step_ns = step_time_.DecodeNs(decoding);
-  if (step_ns == 0) return;
-  const auto& running = slots_.running();
   // A branch sees rows of its history, which more rows of that turn could overwrite.
   const auto branches = [](const auto& turn) {
     return turn->branches() > 0 || turn->sequence()->cache()->history() != nullptr;
   };
-  if (std::ranges::any_of(*turns, [](const StepTurn& turn) { return turn.remaining > 1; })) return;
-  if (std::ranges::any_of(running, branches)) return;
+  if (step_ns == 0 || std::ranges::any_of(slots_.running(), branches)) return std::nullopt;
   DraftCosts costs{.decoding = decoding};
   for (int64_t rows = 1; rows <= DraftCosts::kMaxDrafts; ++rows) {
     costs.extra[static_cast<size_t>(rows)] = step_time_.DraftNs(decoding, rows) / step_ns;
   }
-  for (size_t i = 0; i < turns->size(); ++i) {
-    if ((*turns)[i].remaining != 1 || !slots_.ReserveDrafts(*running[i], DraftCosts::kMaxDrafts)) continue;
-    (*turns)[i].drafts = running[i]->PlanDrafts(costs);
+  return costs;
+}
+
+bool StepPipeline::ExpectsDrafts() {
+  if (launched_->prompt_rows > 0) return false;
+  const std::optional<DraftCosts> costs = CostsOfDrafts(launched_->decoding);
+  bool expects = false;
+  for (const LogitsRow& row : launched_->logits) {
+    if (costs && !row.turn->finished()) expects = row.turn->ExpectsDraft(*costs) || expects;
+  }
+  return expects;
+}
+
+void StepPipeline::PlanDrafts(int64_t decoding, std::vector<StepTurn>* turns) const {
+  if (std::ranges::any_of(*turns, [](const StepTurn& turn) { return turn.remaining > 1; })) return;
+  const std::optional<DraftCosts> costs = CostsOfDrafts(decoding);
+  for (size_t i = 0; costs && i < turns->size(); ++i) {
+    RunningTurn& turn = *slots_.running()[i];
+    if ((*turns)[i].remaining != 1 || !slots_.ReserveDrafts(turn, DraftCosts::kMaxDrafts)) continue;
+    (*turns)[i].drafts = turn.PlanDrafts(*costs);
   }
 }
 
-bool StepPipeline::MayRunAhead() const {
+bool StepPipeline::MayRunAhead() {
   constexpr double kLongNs = 15e6;
-  if (!network_.runs_ahead()) return false;
+  if (!network_.runs_ahead() || launched_->drafts > 0 || ExpectsDrafts()) return false;
   // Hidden states exist for the last step only, so a step with embedded turns cannot overlap with the next one: either
   // the previous step's tokens would be late or these states would be lost.
   if (std::ranges::any_of(slots_.running(), [](const auto& turn) { return turn->request().embedded; })) return false;
@@ -277,12 +291,25 @@ Status StepPipeline::FinishTokens(const LaunchedStep& step) {
 }
 
 Status StepPipeline::FinishDrafts(const LaunchedStep& step) {
+  std::vector<RowsLeft> left;
   for (size_t i = 0; i < step.logits.size(); ++i) {
-    const auto& [turn, row] = step.logits[i];
-    if (turn->finished() || !turn->IsReached(row)) continue;
-    const SampledToken token = network_.SampleRow(i, turn->Params(row));
+    RunningTurn* turn = step.logits[i].turn;
+    if (left.empty() || left.back().turn != turn) left.push_back({turn, i, i});
+    left.back().end = i + 1;
+  }
+  while (true) {
+    const std::vector<size_t> rows = TakeKnownRows(step, &left);
+    if (rows.empty()) break;
+    std::vector<RowSamplingParams> choices;
+    for (const size_t i : rows) choices.push_back(step.logits[i].turn->Params(step.logits[i].row));
+    std::vector<SampledToken> sampled(rows.size());
+    network_.SampleRows(rows, choices, sampled);
     RETURN_IF_ERROR(network_.memory().status());
-    turn->Take(row, token, clock_.MonotonicNs());
+    const int64_t now = clock_.MonotonicNs();
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const auto& [turn, row] = step.logits[rows[i]];
+      if (!turn->finished() && turn->IsReached(row)) turn->Take(row, sampled[i], now);
+    }
   }
   step_time_.NoteDrafts(step.decoding, step.drafts, TimeOf(step));
   counts_.tokens_drafted += static_cast<uint64_t>(step.drafts);
@@ -290,6 +317,17 @@ Status StepPipeline::FinishDrafts(const LaunchedStep& step) {
     if (row.drafted == 0) SettleDrafts(*turn);
   }
   return Status::Ok();
+}
+
+std::vector<size_t> StepPipeline::TakeKnownRows(const LaunchedStep& step, std::vector<RowsLeft>* left) const {
+  std::vector<size_t> rows;
+  for (auto& [turn, next, end] : *left) {
+    if (next == end || turn->finished() || !turn->IsReached(step.logits[next].row)) continue;
+    const auto after = static_cast<int64_t>(end - next) - 1;
+    const size_t until = network_.runs_ahead() && turn->ParamsKnownAhead(after) ? end : next + 1;
+    while (next < until) rows.push_back(next++);
+  }
+  return rows;
 }
 
 void StepPipeline::SettleDrafts(RunningTurn& turn) {

@@ -43,9 +43,9 @@ class StepPipeline {
   /// Launches a step; none if no turn can take part. REQUIRES: no step is in flight; running turns have memory for a
   /// step (RunningMemory), or take no part.
   void Launch() { launched_ = LaunchNext(nullptr); }
-  /// True if LaunchAhead may follow: the network runs ahead, and the step in flight is not long. A new turn would wait
-  /// for two steps. REQUIRES: a step is in flight.
-  bool MayRunAhead() const;
+  /// True if LaunchAhead may follow: the network runs ahead, no turn drafts tokens, which needs the last one first, and
+  /// the step in flight is not long. A new turn would wait for two steps. REQUIRES: a step is in flight.
+  bool MayRunAhead();
   /// Launches the step after the one in flight, if a turn can take part. REQUIRES: a step is in flight; every running
   /// turn has memory for one more step.
   void LaunchAhead() { next_ = LaunchNext(&*launched_); }
@@ -103,6 +103,10 @@ class StepPipeline {
   /// Tokens of each running turn in the next step, assuming that `under_way` finishes first. `ready`: whether each can
   /// take part.
   std::vector<int64_t> Plan(const LaunchedStep* under_way, const std::vector<bool>& ready) const;
+  /// The time of draft rows in a step with `decoding` decode rows; nullopt if it can have none.
+  std::optional<DraftCosts> CostsOfDrafts(int64_t decoding) const;
+  /// Whether a turn will draft tokens after the step in flight.
+  bool ExpectsDrafts();
   /// Sets the turns' drafts. `decoding`: decode rows of the step.
   void PlanDrafts(int64_t decoding, std::vector<StepTurn>* turns) const;
   /// Prompt rows that a step of `limit_ns` may have in addition to `decoding` decode rows.
@@ -125,9 +129,16 @@ class StepPipeline {
   int64_t TimeOf(const LaunchedStep& step);
   /// Finish of a step without drafts: distributes the sampled tokens.
   Status FinishTokens(const LaunchedStep& step);
-  /// Finish of a step with drafts: samples the rows of each turn in order, each after the token before it, up to the
-  /// first rejected draft token.
+  /// Finish of a step with drafts: samples the rows of each turn up to the first rejected draft token, each after the
+  /// token before it, but on a device, where each call has a price, all of them at once if their parameters are known.
   Status FinishDrafts(const LaunchedStep& step);
+  /// Consecutive rows of a turn in LaunchedStep::logits that are not sampled yet.
+  struct RowsLeft {
+    RunningTurn* turn = nullptr;
+    size_t next = 0, end = 0;
+  };
+  /// The rows that can be sampled now, removed from `left`.
+  std::vector<size_t> TakeKnownRows(const LaunchedStep& step, std::vector<RowsLeft>* left) const;
   /// Drops rejected drafts and accounts for the accepted ones, which cost tenants and turns like any token.
   void SettleDrafts(RunningTurn& turn);
   void CollectHiddenStates(const LaunchedStep& step);

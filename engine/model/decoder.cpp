@@ -549,10 +549,17 @@ void Decoder::KeepLogits() {
   backend_.Flush();
 }
 
-void Decoder::ChooseKept(std::span<const RowSamplingParams> choices, int64_t first) {
+void Decoder::ChooseKept(std::span<const RowSamplingParams> choices, std::span<const size_t> rows) {
   Begun& begun = begun_.emplace_back();
   begun.chosen.resize(choices.size());
-  if (shard_.chooses()) backend_.SampleTokens(kept_.Rows(first, std::ssize(choices)), choices, begun.chosen);
+  const auto row_of = [&](size_t choice) { return rows.empty() ? choice : rows[choice]; };
+  for (size_t first = 0, end = 0; shard_.chooses() && first < choices.size(); first = end) {
+    const size_t row = row_of(first);
+    for (end = first + 1; end < choices.size() && row_of(end) == row + end - first;) ++end;
+    const size_t count = end - first;
+    backend_.SampleTokens(kept_.Rows(static_cast<int64_t>(row), static_cast<int64_t>(count)),
+                          choices.subspan(first, count), std::span(begun.chosen).subspan(first, count));
+  }
   begun.submission = backend_.Submit();
 }
 

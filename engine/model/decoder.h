@@ -35,7 +35,7 @@ class Decoder final : public RankDecoder {
   void CopyLogits(std::span<float> logits) override;
   void Choose(std::span<const RowSamplingParams> choices) override;
   void KeepLogits() override;
-  void ChooseKept(std::span<const RowSamplingParams> choices, int64_t first) override;
+  void ChooseKept(std::span<const RowSamplingParams> choices, std::span<const size_t> rows) override;
   std::vector<SampledToken> Finish() override;
   /// Hidden states of the last step, on ranks of the last stage: [StepPlan::hidden_rows, D].
   const std::vector<float>& hidden_states() const { return hidden_states_; }

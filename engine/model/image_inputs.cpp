@@ -8,7 +8,7 @@
 namespace ringside {
 
 Status ImageInputs::Reserve(int64_t rows, int64_t hidden) {
-  const size_t bytes = layers_ == 0 ? 0 : static_cast<size_t>(rows * (1 + layers_) * hidden) * sizeof(float);
+  const auto bytes = static_cast<size_t>(StorageBytes(backend_.activation_dtype(), rows * (1 + layers_) * hidden));
   if (memory_.bytes() >= bytes) return Status::Ok();
   memory_ = Buffer();  // free first: both at once might not fit
   ASSIGN_OR_RETURN(memory_, backend_.Allocate(bytes));
@@ -16,13 +16,14 @@ Status ImageInputs::Reserve(int64_t rows, int64_t hidden) {
 }
 
 void ImageInputs::FindRuns(std::span<const StepPlan::ImageRow> rows, const MicroBatch& batch, int64_t columns) {
+  const int64_t bytes = StorageBytes(backend_.activation_dtype(), columns);
   const auto first = std::ranges::lower_bound(rows, batch.first_row, {}, &StepPlan::ImageRow::row);
   const auto end = std::ranges::lower_bound(rows, batch.first_row + batch.rows, {}, &StepPlan::ImageRow::row);
   runs_.clear();
   for (auto row = first; row != end;) {
     const auto next = std::find_if(row, end, [&](const StepPlan::ImageRow& other) {
       const int64_t distance = other.row - row->row;
-      return distance != &other - &*row || other.values != row->values + distance * columns;
+      return distance != &other - &*row || other.values != row->values + distance * bytes;
     });
     runs_.push_back({row->row - batch.first_row, next - row, row->values});
     row = next;
@@ -31,20 +32,21 @@ void ImageInputs::FindRuns(std::span<const StepPlan::ImageRow> rows, const Micro
 
 Tensor ImageInputs::Inputs(const Run& run, int64_t hidden) const {
   const int64_t columns = (1 + layers_) * hidden;
-  auto* memory = static_cast<float*>(const_cast<void*>(memory_.data()));
-  return {DType::kF32, memory + run.row * columns, run.rows, columns, columns};
+  const DType dtype = backend_.activation_dtype();
+  auto* memory = static_cast<std::byte*>(const_cast<void*>(memory_.data()));
+  return {dtype, memory + StorageBytes(dtype, run.row * columns), run.rows, columns, columns};
 }
 
 void ImageInputs::Embed(std::span<const StepPlan::ImageRow> rows, const MicroBatch& batch, Tensor embedded) {
   FindRuns(rows, batch, (1 + layers_) * embedded.cols);
   if (!runs_.empty()) CHECK(Reserve(batch.rows, embedded.cols).ok());
   for (const Run& run : runs_) {
-    const Tensor to = embedded.Rows(run.row, run.rows), inputs = layers_ > 0 ? Inputs(run, embedded.cols) : to;
-    backend_.CopyToDevice(inputs.data, run.values, static_cast<size_t>(inputs.rows * inputs.cols) * sizeof(float));
-    if (layers_ == 0) continue;
+    const Tensor inputs = Inputs(run, embedded.cols);
+    backend_.CopyToDevice(inputs.data, run.values,
+                          static_cast<size_t>(StorageBytes(inputs.dtype, inputs.rows * inputs.cols)));
     std::vector<int64_t> all(static_cast<size_t>(run.rows));
     std::iota(all.begin(), all.end(), 0);
-    backend_.GatherRows(inputs.Columns(0, embedded.cols), all, to);
+    backend_.GatherRows(inputs.Columns(0, embedded.cols), all, embedded.Rows(run.row, run.rows));
   }
 }
 

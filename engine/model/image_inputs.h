@@ -29,7 +29,7 @@ class ImageInputs {
   /// Image rows that are adjacent in the micro-batch and in host memory.
   struct Run {
     int64_t row = 0, rows = 0;
-    const float* values = nullptr;
+    const std::byte* values = nullptr;
   };
   void FindRuns(std::span<const StepPlan::ImageRow> rows, const MicroBatch& batch, int64_t columns);
   /// The whole rows of a run [rows, (1 + layers) hidden].
@@ -37,7 +37,7 @@ class ImageInputs {
 
   Backend& backend_;
   const int64_t layers_;
-  Buffer memory_;  // with layers: the images' rows, at their places in the micro-batch
+  Buffer memory_;  // the images' rows, at their places in the micro-batch
   std::vector<Run> runs_;
 };
 

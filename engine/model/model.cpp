@@ -95,7 +95,7 @@ void Model::BeginDeferred(std::span<const StepPart> parts) {
 }
 
 void Model::Choose(std::span<const RowSamplingParams> choices) {
-  state_->group.Run([&](size_t rank) { state_->decoder(rank).ChooseKept(choices, 0); });
+  state_->group.Run([&](size_t rank) { state_->decoder(rank).ChooseKept(choices, {}); });
 }
 
 void Model::Finish(std::span<SampledToken> chosen) {
@@ -108,17 +108,14 @@ void Model::Finish(std::span<SampledToken> chosen) {
 }
 
 bool Model::samples_rows() const {
-  return state_->slabs == nullptr && !backend().runs_ahead() && state_->spec.encoder_layers == 0;
+  return state_->slabs == nullptr && state_->spec.encoder_layers == 0;
 }
 
-SampledToken Model::SampleRow(size_t row, const RowSamplingParams& params) {
+void Model::SampleRows(std::span<const size_t> rows, std::span<const RowSamplingParams> choices,
+                       std::span<SampledToken> sampled) {
   CHECK(samples_rows());
-  SampledToken token;
-  state_->group.Run([&](size_t rank) {
-    state_->decoder(rank).ChooseKept({&params, 1}, static_cast<int64_t>(row));
-    token = state_->decoder(rank).Finish().front();
-  });
-  return token;
+  state_->group.Run([&](size_t rank) { state_->decoder(rank).ChooseKept(choices, rows); });
+  Finish(sampled);
 }
 
 std::span<const float> Model::hidden_states() const { return state_->decoders.front()->hidden_states(); }

@@ -88,9 +88,10 @@ class Model final : public Network {
   void BeginDeferred(std::span<const StepPart> parts) override;
   void Choose(std::span<const RowSamplingParams> choices) override;
   void Finish(std::span<SampledToken> chosen) override;
-  /// A decoder on a single CPU.
+  /// A decoder on a single device.
   bool samples_rows() const override;
-  SampledToken SampleRow(size_t row, const RowSamplingParams& params) override;
+  void SampleRows(std::span<const size_t> rows, std::span<const RowSamplingParams> choices,
+                  std::span<SampledToken> sampled) override;
   std::span<const float> hidden_states() const override;
 
  private:

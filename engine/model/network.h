@@ -31,9 +31,9 @@ struct StepPart {
   // sequence starts with the ids vocab .. vocab + n - 1.
   int adapter = 0;
   bool hidden_states = false;  // also returns its rows' last hidden states: Network::hidden_states
-  // The embeddings of its image tokens (engine/vision/image_tokens.h), in order: a row of the stream each, in host
-  // memory that is valid until the step is finished.
-  std::span<const float* const> image_rows = {};
+  // The embeddings of its image tokens (engine/vision/image_tokens.h), in order: ImageRows::Row of each, valid until the
+  // step is finished.
+  std::span<const std::byte* const> image_rows = {};
   // The images of the sequence up to the end of its rows, if the network has positions of rows and columns; else
   // ignored.
   std::span<const ImageGrid> image_grids = {};
@@ -95,13 +95,15 @@ class Network {
   virtual void Choose(std::span<const RowSamplingParams> choices) = 0;
   /// Waits for the oldest launched step and returns its tokens, one per choice.
   virtual void Finish(std::span<SampledToken> chosen) = 0;
-  /// True if it has SampleRow.
+  /// True if it has SampleRows.
   virtual bool samples_rows() const { return false; }
-  /// In place of Choose and Finish: waits for the step launched by BeginDeferred and samples one row of its logits. The
-  /// parameters of a row may thus depend on the tokens of other rows. REQUIRES: samples_rows(); once per row.
-  virtual SampledToken SampleRow(size_t row, const RowSamplingParams& params) {
-    (void)row, (void)params;
-    return {.outcome = SampledToken::Outcome::kNonFinite};
+  /// In place of Choose and Finish, in several calls: waits for the step launched by BeginDeferred and samples these
+  /// rows of its logits, which ascend. The parameters of a row may thus depend on the tokens of earlier calls. choices
+  /// and sampled: one per row. REQUIRES: samples_rows(); each row at most once; no other step is in flight.
+  virtual void SampleRows(std::span<const size_t> rows, std::span<const RowSamplingParams> choices,
+                          std::span<SampledToken> sampled) {
+    (void)rows, (void)choices;
+    for (SampledToken& token : sampled) token.outcome = SampledToken::Outcome::kNonFinite;
   }
   /// Output of the final norm for the rows that requested it, part after part [rows, NetworkShape::hidden]: of the last
   /// launched step, once it is finished.

@@ -36,7 +36,7 @@ struct StepPlan {
   /// A row whose input is an image's (StepPart::image_rows); its id is 0.
   struct ImageRow {
     int64_t row = 0;
-    const float* values = nullptr;  // in host memory
+    const std::byte* values = nullptr;  // ImageRows::Row
   };
   std::vector<ImageRow> image_rows;  // ascending
   /// An encoder's input, computed before the rows of the step; it occupies the slab's pinned positions and has no rows

@@ -18,9 +18,7 @@ size_t DraftControl::ClassOf(int64_t matched) {
   return static_cast<size_t>(std::ranges::upper_bound(kFirst, matched) - std::begin(kFirst));
 }
 
-int64_t DraftControl::Plan(int64_t matched, int64_t most, const DraftCosts& costs) {
-  most = std::min(most, DraftCosts::kMaxDrafts);
-  if (matched == 0 || most <= 0) return 0;
+int64_t DraftControl::FindBest(int64_t matched, int64_t most, const DraftCosts& costs) const {
   const double probability = acceptance_[ClassOf(matched)].probability();
   const auto decoding = static_cast<double>(costs.decoding);
   double accepted = 0, reached = 1, best_gain = 1;
@@ -31,11 +29,25 @@ int64_t DraftControl::Plan(int64_t matched, int64_t most, const DraftCosts& cost
     const double gain = (1 + accepted / decoding) / (1 + costs.extra[static_cast<size_t>(drafts)]);
     if (gain > best_gain) best = drafts, best_gain = gain;
   }
-  if (best_gain >= kMinGain) {
+  return best_gain >= kMinGain ? best : 0;
+}
+
+bool DraftControl::Expects(int64_t matched, int64_t most, const DraftCosts& costs) {
+  most = std::min(most, DraftCosts::kMaxDrafts);
+  if (matched == 0 || most <= 0) return false;
+  if (FindBest(matched, most, costs) > 0 || skipped_ + 1 >= pause_ * costs.decoding) return true;
+  ++skipped_;
+  return false;
+}
+
+int64_t DraftControl::Plan(int64_t matched, int64_t most, const DraftCosts& costs) {
+  most = std::min(most, DraftCosts::kMaxDrafts);
+  if (matched == 0 || most <= 0) return 0;
+  if (const int64_t best = FindBest(matched, most, costs); best > 0) {
     skipped_ = 0, pause_ = kMinPause;
     return best;
   }
-  if (++skipped_ < pause_) return 0;
+  if (++skipped_ < pause_ * costs.decoding) return 0;
   skipped_ = 0, pause_ = std::min(2 * pause_, kMaxPause);
   return kProbeTokens;
 }

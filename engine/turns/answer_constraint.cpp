@@ -40,8 +40,8 @@ void AnswerConstraint::CheckBudget(int64_t used) {
   Force(guide_->NextMessage());
 }
 
-bool AnswerConstraint::is_known_ahead(int64_t used) const {
-  const bool budget_ends = request_.reasoning_budget >= 0 && used + 1 >= request_.reasoning_budget;
+bool AnswerConstraint::is_known_ahead(int64_t used, int64_t tokens) const {
+  const bool budget_ends = request_.reasoning_budget >= 0 && used + tokens >= request_.reasoning_budget;
   return !matcher_ && forced_.empty() && !(budget_ends && !reader_.in_answer());
 }
 

@@ -52,8 +52,8 @@ class AnswerConstraint {
 
   /// True if the grammar accepts the answer so far.
   bool may_end() const { return !matcher_ || matcher_->may_end(); }
-  /// True if the next mask does not depend on the next token. `used`: reasoning tokens so far.
-  bool is_known_ahead(int64_t used) const;
+  /// True if the masks after the next 1 .. `tokens` tokens do not depend on them. `used`: reasoning tokens so far.
+  bool is_known_ahead(int64_t used, int64_t tokens) const;
 
  private:
   /// Take of a token in a call, or that begins or ends it.

@@ -43,13 +43,23 @@ int64_t GenerationTurn::MaxDrafts() const {
   return std::min(most, DraftCosts::kMaxDrafts);
 }
 
+NgramIndex::Match GenerationTurn::FindMatch() {
+  if (MaxDrafts() <= 0 || scores_next() || IsImageToken(request().tokens.back())) return {};
+  return ngrams_.Find(std::span(request().tokens).subspan(static_cast<size_t>(request().virtual_tokens)));
+}
+
+bool GenerationTurn::ExpectsDraft(const DraftCosts& costs) {
+  const int64_t matched = FindMatch().matched;
+  return matched > 0 && sequence()->draft_control().Expects(matched, MaxDrafts(), costs);
+}
+
 int64_t GenerationTurn::PlanDrafts(const DraftCosts& costs) {
   draft_.clear();
+  if (remaining() != 1) return 0;
   const int64_t most = MaxDrafts();
-  if (remaining() != 1 || most <= 0 || scores_next() || IsImageToken(request().tokens.back())) return 0;
-  const auto tokens = std::span(request().tokens).subspan(static_cast<size_t>(request().virtual_tokens));
-  const NgramIndex::Match match = ngrams_.Find(tokens);
+  const NgramIndex::Match match = FindMatch();
   if (match.matched == 0) return 0;
+  const auto tokens = std::span(request().tokens).subspan(static_cast<size_t>(request().virtual_tokens));
   std::vector<TokenId> after = TokensAfter(tokens, match, most);
   after.erase(std::ranges::find_if(after, IsImageToken), after.end());
   after.erase(std::ranges::find_first_of(after, request().stop_ids), after.end());
@@ -88,13 +98,16 @@ RunningTurn::RunAhead GenerationTurn::run_ahead() const {
   const bool may_continue = remaining() == 0 && !ahead_ && std::ssize(request().tokens) + 1 < session_len() &&
                             (request().max_tokens < 0 || generated() + 1 < request().max_tokens);
   if (!may_continue) return RunAhead::kNo;
-  return constraint_->is_known_ahead(stream().budget_used()) && sampler_->ParamsKnownAhead() ? RunAhead::kYes
-                                                                                             : RunAhead::kDeferred;
+  return ParamsKnownAhead(1) ? RunAhead::kYes : RunAhead::kDeferred;
+}
+
+bool GenerationTurn::ParamsKnownAhead(int64_t tokens) const {
+  return constraint_->is_known_ahead(stream().budget_used(), tokens) && sampler_->ParamsKnownAhead();
 }
 
 RowSamplingParams GenerationTurn::Params(const TurnRow& row) {
   if (!row.samples()) return scores_.ParamsAt(row.scored, request());
-  const int64_t position = std::ssize(request().tokens);
+  const int64_t position = verified_.empty() ? std::ssize(request().tokens) : verified_from_ + 1 + row.drafted;
   if (row.awaits) return sampler_->Choice(position + 1);
   const AnswerReader& reader = stream().reader();
   RowSamplingParams params = sampler_->Choice(position, reader.in_answer() || reader.undecided());

@@ -26,7 +26,9 @@ class GenerationTurn final : public RunningTurn {
   RunAhead run_ahead() const override;
   RowSamplingParams Params(const TurnRow& row) override;
   void Take(const TurnRow& row, const SampledToken& token, int64_t now_ns) override;
+  bool ExpectsDraft(const DraftCosts& costs) override;
   int64_t PlanDrafts(const DraftCosts& costs) override;
+  bool ParamsKnownAhead(int64_t tokens) const override;
   bool IsReached(const TurnRow& row) const override;
   int64_t SettleDrafts() override;
   bool scores_next() const override { return request().scored && scores_.scores_from(sequence()->computed()); }
@@ -40,6 +42,8 @@ class GenerationTurn final : public RunningTurn {
   void Append(const OutputToken& token);
   /// Ends the turn if the answer is complete, or if its grammar has failed.
   void Follow(const Result<AnswerConstraint::Verdict>& verdict);
+  /// The earlier occurrence of its last tokens that a draft continues; none if it can have no draft.
+  NgramIndex::Match FindMatch();
   /// Maximum number of draft tokens: the turn may keep them all, and the cache can drop them all.
   int64_t MaxDrafts() const;
   /// Ends the turn if its answer repeats itself.

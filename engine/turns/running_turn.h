@@ -116,6 +116,10 @@ class RunningTurn {
   virtual RowSamplingParams Params(const TurnRow& row);
   /// Processes the result of a row. Sets finished() at the end. REQUIRES: not finished.
   virtual void Take(const TurnRow& row, const SampledToken& token, int64_t now_ns);
+  /// True if it will probably draft tokens once the one that is being sampled is known. Called at most once per token.
+  virtual bool ExpectsDraft(const DraftCosts& /*costs*/) { return false; }
+  /// True if the sampling parameters after the next 1 .. `tokens` tokens do not depend on them.
+  virtual bool ParamsKnownAhead(int64_t /*tokens*/) const { return false; }
   /// Drafts tokens that its next step should verify, and returns their number. NextRows then gets a limit of 1 + the
   /// number that the step has rows for.
   virtual int64_t PlanDrafts(const DraftCosts& /*costs*/) { return 0; }

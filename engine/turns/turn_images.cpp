@@ -47,7 +47,7 @@ std::span<const TokenId> TurnImages::Limit(std::span<const TokenId> chunk, int64
   return chunk;
 }
 
-std::span<const float* const> TurnImages::RowsOf(std::span<const TokenId> tokens, int64_t first, int64_t count) {
+std::span<const std::byte* const> TurnImages::RowsOf(std::span<const TokenId> tokens, int64_t first, int64_t count) {
   pointers_.clear();
   for (size_t i = 0; i < images_.size(); ++i) {
     const auto [position, length, picture] = images_[i];

@@ -34,7 +34,7 @@ class TurnImages {
   /// The tokens of `chunk`, which starts at position `first`, up to the first one whose rows are not known.
   std::span<const TokenId> Limit(std::span<const TokenId> chunk, int64_t first) const;
   /// StepPart::image_rows of `count` tokens from `first` on. Valid until the next call. REQUIRES: their rows are known.
-  std::span<const float* const> RowsOf(std::span<const TokenId> tokens, int64_t first, int64_t count);
+  std::span<const std::byte* const> RowsOf(std::span<const TokenId> tokens, int64_t first, int64_t count);
   /// ERRORS: kInvalidArgument if the sequence is to compute the row of an image that was not given.
   Status Check(const TurnRequest& request, const Sequence& sequence) const;
 
@@ -44,7 +44,7 @@ class TurnImages {
   std::span<const ImageInput> images_;
   const std::vector<ImageGrid> grids_;
   std::vector<std::shared_ptr<const ImageRows>> rows_;  // by image; null = not computed yet
-  std::vector<const float*> pointers_;
+  std::vector<const std::byte*> pointers_;
 };
 
 }  // namespace ringside

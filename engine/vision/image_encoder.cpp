@@ -16,7 +16,7 @@ void ImageEncoder::Keep(std::shared_ptr<const ImageRows> rows) {
   kept_.push_front({current_, std::move(rows)});
   size_t bytes = 0;
   const auto excess = std::ranges::find_if(std::next(kept_.begin()), kept_.end(), [&](const Kept& kept) {
-    bytes += kept.rows->values.size() * sizeof(float);
+    bytes += static_cast<size_t>(kept.rows->bytes());
     return bytes > kMaxKeptBytes;
   });
   kept_.erase(excess, kept_.end());

@@ -20,10 +20,10 @@ Between PlaceOf(int64_t index, int64_t count, int64_t side) {
 
 }  // namespace
 
-std::vector<float> InterpolatePositions(std::span<const float> table, int64_t side, const Patches& patches) {
+void InterpolatePositions(std::span<const float> table, int64_t side, const Patches& patches, std::vector<float>* out) {
   const auto columns = std::ssize(table) / (side * side);
-  std::vector<float> out(patches.positions.size() * static_cast<size_t>(columns));
-  float* to = out.data();
+  out->resize(patches.positions.size() * static_cast<size_t>(columns));
+  float* to = out->data();
   for (const PatchPosition& at : patches.positions) {
     const Between row = PlaceOf(at.row, patches.rows, side), column = PlaceOf(at.column, patches.columns, side);
     const auto entry = [&](int64_t y, int64_t x) { return table.data() + (y * side + x) * columns; };
@@ -36,7 +36,6 @@ std::vector<float> InterpolatePositions(std::span<const float> table, int64_t si
     }
     to += columns;
   }
-  return out;
 }
 
 }  // namespace ringside

@@ -9,8 +9,8 @@
 
 namespace ringside {
 
-/// The position embeddings of a picture's patches [patches, columns], in the order of Patches::positions: bilinear, the
-/// corners of the picture at those of `table` [side^2, columns].
-std::vector<float> InterpolatePositions(std::span<const float> table, int64_t side, const Patches& patches);
+/// Replaces `out` by the position embeddings of a picture's patches [patches, columns], in the order of
+/// Patches::positions: bilinear, the corners of the picture at those of `table` [side^2, columns].
+void InterpolatePositions(std::span<const float> table, int64_t side, const Patches& patches, std::vector<float>* out);
 
 }  // namespace ringside

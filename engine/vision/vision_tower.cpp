@@ -6,27 +6,12 @@
 
 #include "base/check.h"
 #include "engine/vision/position_table.h"
-#include "kernels/formats/half.h"
 
 namespace ringside {
 namespace {
 
 constexpr float kQuickGelu = 1.702f;
-
-/// The values in the backend's activation type.
-std::vector<std::byte> InType(DType dtype, std::span<const float> values) {
-  const auto size = static_cast<size_t>(StorageBytes(dtype, 1));
-  std::vector<std::byte> out(values.size() * size);
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (dtype == DType::kF32) {
-      __builtin_memcpy(&out[i * size], &values[i], size);
-      continue;
-    }
-    const uint16_t half = dtype == DType::kF16 ? FloatToHalf(values[i]) : FloatToBf16(values[i]);
-    __builtin_memcpy(&out[i * size], &half, size);
-  }
-  return out;
-}
+constexpr uint64_t kSteps = uint64_t{1} << 63;  // AttentionArgs::step, apart from those of decoders
 
 }  // namespace
 
@@ -43,7 +28,7 @@ VisionTower::VisionTower(Backend& backend, const VisionSpec& spec, VisionWeights
   projector_.merged = {.dtype = dtype, .columns = spec.projector_norm && !spec.joins ? spec.hidden : 0};
   projector_.means = {.columns = spec.averages ? spec.hidden : 0};
   projector_.inner = {.dtype = dtype, .columns = spec.projector_mlp ? spec.projected() : 0};
-  projector_.out = {.columns = spec.text_hidden};
+  projector_.out = {.dtype = dtype, .columns = spec.row_columns()};
 }
 
 Status VisionTower::Reserve() {
@@ -84,7 +69,7 @@ void VisionTower::Norm(Tensor x, const VisionVector& weight, const VisionVector&
 // Axial RoPE (Pixtral, Agrawal et al. 2024): of the head's frequencies, the even ones turn by the patch's row and the
 // odd ones by its column. Or both turn by the even ones (Qwen2-VL).
 void VisionTower::ComputeAngles(const std::vector<PatchPosition>& positions) {
-  cosines_.clear(), sines_.clear();
+  host_.cosines.clear(), host_.sines.clear();
   if (spec_.positions == VisionPositions::kLearned) return;
   const int64_t odd = spec_.positions == VisionPositions::kAxialRotary ? 1 : 0, half = spec_.head_dim / 4;
   int64_t most = 0;
@@ -104,8 +89,8 @@ void VisionTower::ComputeAngles(const std::vector<PatchPosition>& positions) {
   }
   const auto add = [&](int64_t place) {
     const auto first = place * half, end = first + half;
-    cosines_.insert(cosines_.end(), cosines.begin() + first, cosines.begin() + end);
-    sines_.insert(sines_.end(), sines.begin() + first, sines.begin() + end);
+    host_.cosines.insert(host_.cosines.end(), cosines.begin() + first, cosines.begin() + end);
+    host_.sines.insert(host_.sines.end(), sines.begin() + first, sines.begin() + end);
   };
   for (const PatchPosition& at : positions) {
     add(at.row);
@@ -115,23 +100,20 @@ void VisionTower::ComputeAngles(const std::vector<PatchPosition>& positions) {
 
 void VisionTower::Start(const Picture& picture) {
   CHECK(!busy());
-  const Patches patches = MakePatches(spec_, picture);
+  Patches& patches = host_.patches;
+  const auto [rows_before, columns_before] = std::pair(patches.rows, patches.columns);
+  MakePatches(spec_, picture, patch_values_.dtype, PatchColumns(spec_), &patches);
   patches_ = patches.rows * patches.columns;
   CHECK_LE(patches_, most_patches());
-  layer_ = 0;
-  const int64_t columns = PatchColumns(spec_), first = rows() - patches_;
-  std::vector<float> padded(static_cast<size_t>(patches_ * columns));
-  for (int64_t i = 0; i < patches_; ++i) {
-    std::copy_n(patches.values.data() + i * spec_.patch_values(), spec_.patch_values(), padded.data() + i * columns);
-  }
-  const std::vector<std::byte> values = InType(patch_values_.dtype, padded);
+  layer_ = 0, deep_ = 0, ++pictures_;
+  const int64_t first = rows() - patches_;
   const Tensor stream = stream_.Rows(rows());
-  backend_.CopyToDevice(patch_values_.memory.data(), values.data(), values.size());
+  backend_.CopyToDevice(patch_values_.memory.data(), patches.values.data(), patches.values.size());
   const bool interpolates = spec_.table_side > 0;
-  std::vector<float> learned;
   if (interpolates) {
-    learned = InterpolatePositions(weights_.position_table, spec_.table_side, patches);
-    backend_.CopyToDevice(stream.data, learned.data(), learned.size() * sizeof(float));
+    const bool same = patches.rows == rows_before && patches.columns == columns_before;
+    if (!same) InterpolatePositions(weights_.position_table, spec_.table_side, patches, &host_.learned);
+    backend_.CopyToDevice(stream.data, host_.learned.data(), host_.learned.size() * sizeof(float));
   }
   const Weight* patch[] = {&weights_.patch};
   backend_.Linear({.x = patch_values_.Rows(patches_),
@@ -155,7 +137,6 @@ void VisionTower::Start(const Picture& picture) {
   ComputeAngles(patches.positions);
   NotePlaces(patches);
   first_live_.assign(static_cast<size_t>(rows()), rows());  // nothing follows the patches
-  backend_.Synchronize();                                   // `values` and `learned` are freed
 }
 
 int64_t VisionTower::layer_products() const {
@@ -199,16 +180,18 @@ void VisionTower::Attend(const VisionLayer& layer) {
   const std::vector<AttentionSegment> segments = Segments();
   const bool rotates = spec_.positions != VisionPositions::kLearned;
   const Tensor attended = attended_.Rows(count);
+  const float *cosines = host_.cosines.data(), *sines = host_.sines.data();
   backend_.Attention({.qkv = qkv,
                       .out = attended,
                       .shape = CacheOf(spec_.HasWindows(layer_) ? spec_.window_patches() : count),
                       .heads = spec_.heads,
                       .rotary = rotates ? spec_.head_dim : 0,
                       .pairs = rotates ? spec_.rope_pairs : RopePairs::kNone,
-                      .angles = {cosines_.data(), sines_.data(), cosines_.data(), sines_.data()},
+                      .angles = {cosines, sines, cosines, sines},
                       .scores = {.scale = 1 / std::sqrt(static_cast<float>(spec_.head_dim))},
                       .seen = VisibleKeys::kPinned,
-                      .segments = segments});
+                      .segments = segments,
+                      .step = kSteps | pictures_ << 1 | (spec_.HasWindows(layer_) ? 1 : 0)});
   const Weight* out[] = {&layer.out};
   backend_.Linear({.x = attended, .weights = out, .bias = layer.out_bias.data(), .y = stream, .accumulate = true});
 }
@@ -241,12 +224,11 @@ bool VisionTower::Advance() {
   const VisionLayer& layer = weights_.layers[static_cast<size_t>(layer_)];
   Attend(layer);
   Mlp(layer);
-  const size_t deep = deep_rows_.size();
-  if (deep < spec_.deep_layers.size() && spec_.deep_layers[deep] == layer_) {
-    const VisionProjector& projector = weights_.deep[deep];
+  if (deep_ < spec_.deep_layers.size() && spec_.deep_layers[deep_] == layer_) {
+    const VisionProjector& projector = weights_.deep[deep_++];
     const Tensor normed = Joined(normed_.Rows(patches_));
     Norm(Joined(stream_.Rows(patches_)), projector.norm, projector.norm_bias, normed);
-    deep_rows_.push_back(Project(projector, normed));
+    Project(projector, normed, static_cast<int64_t>(deep_));
   }
   return ++layer_ == spec_.layers;
 }
@@ -270,18 +252,22 @@ Tensor VisionTower::Means(Tensor x, int64_t tokens) {
   return out;
 }
 
-std::vector<float> VisionTower::Project(const VisionProjector& projector, Tensor x) {
-  const Tensor out = projector_.out.Rows(x.rows), projected = spec_.projector_mlp ? projector_.inner.Rows(x.rows) : out;
+void VisionTower::Project(const VisionProjector& projector, Tensor x, int64_t part) {
+  const Tensor out = projector_.out.Rows(x.rows).Columns(part * spec_.text_hidden, spec_.text_hidden),
+               projected = spec_.projector_mlp ? projector_.inner.Rows(x.rows) : out;
   const Weight *one[] = {&projector.first}, *two[] = {&projector.second};
   backend_.Linear({.x = x, .weights = one, .bias = projector.first_bias.data(), .y = projected});
-  if (spec_.projector_mlp) {
-    backend_.Activate(projected, spec_.projector_activation);
-    backend_.Linear({.x = projected, .weights = two, .bias = projector.second_bias.data(), .y = out});
+  if (!spec_.projector_mlp) return;
+  backend_.Activate(projected, spec_.projector_activation);
+  backend_.Linear({.x = projected, .weights = two, .bias = projector.second_bias.data(), .y = out});
+}
+
+ImageRows VisionTower::InOrder(const ImageRows& rows) const {
+  ImageRows out(projector_.out.dtype, rows.rows(), projector_.out.columns);
+  for (int64_t token = 0; token < rows.rows(); ++token) {
+    std::copy_n(rows.Row(token), rows.row_bytes(), out.Row(order_.places[static_cast<size_t>(token)]));
   }
-  std::vector<float> rows(static_cast<size_t>(x.rows * spec_.text_hidden));
-  backend_.CopyToHost(rows.data(), out.data, rows.size() * sizeof(float));
-  backend_.Synchronize();
-  return rows;
+  return out;
 }
 
 ImageRows VisionTower::Finish() {
@@ -308,17 +294,12 @@ ImageRows VisionTower::Finish() {
       x = merged;
     }
   }
-  std::vector<std::vector<float>> parts = std::exchange(deep_rows_, {});
-  parts.insert(parts.begin(), Project(projector, x));
-  ImageRows rows{.columns = spec_.row_columns(), .values = {}};
-  rows.values.resize(static_cast<size_t>(tokens * rows.columns));
-  for (int64_t token = 0; token < tokens; ++token) {
-    float* to =
-        rows.values.data() + (order_.places.empty() ? token : order_.places[static_cast<size_t>(token)]) * rows.columns;
-    for (const std::vector<float>& part : parts) {
-      to = std::copy_n(part.data() + token * spec_.text_hidden, spec_.text_hidden, to);
-    }
-  }
+  Project(projector, x, 0);
+  const Tensor out = projector_.out.Rows(tokens);
+  ImageRows rows(out.dtype, tokens, out.cols);
+  backend_.CopyToHost(rows.Row(0), out.data, static_cast<size_t>(rows.bytes()));
+  backend_.Synchronize();
+  if (!order_.places.empty()) rows = InOrder(rows);
   patches_ = 0;
   return rows;
 }

@@ -52,10 +52,13 @@ class VisionTower {
   void Norm(Tensor x, const VisionVector& weight, const VisionVector& bias, Tensor y) const;
   void Attend(const VisionLayer& layer);
   void Mlp(const VisionLayer& layer);
-  /// The rows of the text network of x [tokens, projector inputs].
-  std::vector<float> Project(const VisionProjector& projector, Tensor x);
+  /// Computes a part of the rows of the text network, from x [tokens, projector inputs]. Part 0 is the embedding, the
+  /// others are added after layers.
+  void Project(const VisionProjector& projector, Tensor x, int64_t part);
   /// The patches of each token as one row, of the stream's or normed rows.
   Tensor Joined(Tensor x) const;
+  /// The rows at their tokens' places.
+  ImageRows InOrder(const ImageRows& rows) const;
   /// The mean of each token's patches, from x [patches, hidden].
   Tensor Means(Tensor x, int64_t tokens);
 
@@ -69,14 +72,20 @@ class VisionTower {
   } projector_;
   Buffer cache_;  // keys and values of the current layer
 
-  int64_t patches_ = 0, layer_ = 0;
-  std::vector<float> cosines_, sines_;  // [rows, head_dim / 2]
-  std::vector<int64_t> first_live_;     // AttentionSegment
+  int64_t patches_ = 0, layer_ = 0;  // of the current picture
+  /// Of the current picture, on the host; the memory is reused, because touching it anew takes longer than filling it.
+  struct {
+    Patches patches;
+    std::vector<float> learned;         // [patches, hidden] interpolated positions, which depend on the size alone
+    std::vector<float> cosines, sines;  // [rows, head_dim / 2]
+  } host_;
+  std::vector<int64_t> first_live_;  // AttentionSegment
   struct {
     std::vector<int64_t> windows;  // Patches::windows
     std::vector<int64_t> places;   // by token: its place, row by row; empty if it is the same
   } order_;
-  std::vector<std::vector<float>> deep_rows_;  // of the deep layers so far
+  size_t deep_ = 0;        // deep layers that were projected
+  uint64_t pictures_ = 0;  // started so far
 };
 
 }  // namespace ringside

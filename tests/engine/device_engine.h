@@ -105,7 +105,7 @@ class DeviceEngineTest : public testing::DeviceTest, public ::testing::WithParam
     }
     ASSERT_TRUE(model_->Reserve(options.slots + options.step_tokens).ok());
     network_ = std::make_unique<WatchedNetwork>(*model_, std::move(before), std::move(after));
-    auto started = Engine::Start(*network_, *tokenizer_, options, storage);
+    auto started = Engine::Start(*network_, *tokenizer_, options, storage, *clock_);
     ASSERT_TRUE(started.ok()) << started.status().ToString();
     engine_ = std::move(*started);
   }
@@ -165,6 +165,7 @@ class DeviceEngineTest : public testing::DeviceTest, public ::testing::WithParam
   }
 
   std::vector<std::unique_ptr<Backend>> ranks_;           // one per rank, if there are several
+  const Clock* clock_ = &SystemClock::Instance();         // of engines started from now on
   int64_t chunk_ = 64, memory_len_ = kWindow.memory_len;  // for engines started from now on
   std::unique_ptr<Model> model_;
   std::unique_ptr<WatchedNetwork> network_;

@@ -1,6 +1,6 @@
 // The equalities that sessions rely on, through the real engine on every available device: two turns equal one, alone
-// equals batched, spilled equals resident, a wrapped ring, rewind and fork; NaN logits end only their own turn; caches
-// spilled and restored alongside decoding turns keep every byte.
+// equals batched, spilled equals resident, drafts change nothing, a wrapped ring, rewind and fork; NaN logits end only
+// their own turn; caches spilled and restored alongside decoding turns keep every byte.
 #include "tests/engine/device_engine.h"
 
 #include <atomic>
@@ -131,6 +131,42 @@ TEST_P(DeviceEngineTest, RewoundAndForkedConversationsEqualNewOnes) {
   const Answer forked = Run(Turn(2, whole, 24));
   EXPECT_EQ(forked.end.report.source, CacheSource::kHost);
   ExpectSame(forked, Run(Turn(1, whole, 24)), true, "forked");
+}
+
+TEST_P(DeviceEngineTest, AnswersWithDraftsEqualThoseWithout) {
+  constexpr TimelineId kTurns = 6;
+  const ManualClock clock;  // does not move, so drafts always pay unless none are accepted
+  clock_ = &clock;
+  std::vector<Answer> plain;
+  int64_t accepted = 0;
+  for (const Speculation speculation : {Speculation::kOff, Speculation::kNgram}) {
+    Start({.slots = kTurns, .speculation = speculation});
+    std::vector<SubmittedTurn> turns;
+    for (TimelineId i = 1; i <= kTurns; ++i) {
+      turns.push_back(Turn(i, ScatteredIds(20 + 9 * i, 4, static_cast<uint32_t>(i)), 100));
+      SamplingParams& sampling = turns.back().request.sampling;
+      if (fixed() && i % 2 == 0) sampling.temperature = 0.5, sampling.seed = i;
+      if (i % 3 == 0) sampling.frequency_penalty = 0.01;  // sampled one after the other
+    }
+    for (size_t i = 0; i < turns.size(); ++i) {
+      // The first half one at a time, the others at once.
+      ASSERT_TRUE(engine_->Submit(turns[i].request).ok());
+      if (i < kTurns / 2) turns[i].sink->Wait();
+    }
+    for (size_t i = 0; i < turns.size(); ++i) {
+      const Answer answer = Wait(turns[i]);
+      accepted += answer.end.drafts.accepted;
+      if (speculation == Speculation::kOff)
+        plain.push_back(answer);
+      else
+        ExpectSame(answer, plain[i], false, "turn " + std::to_string(i + 1));
+    }
+  }
+  engine_.reset();  // before the clock
+  if (model_->samples_rows()) {
+    EXPECT_GT(accepted, 0);
+  }
+  ReportParted();
 }
 
 TEST_P(DeviceEngineTest, NanLogitsEndOnlyTheirTurn) {

@@ -26,8 +26,9 @@ class ForwardingNetwork : public Network {
   void Choose(std::span<const RowSamplingParams> choices) override { network_.Choose(choices); }
   void Finish(std::span<SampledToken> chosen) override { network_.Finish(chosen); }
   bool samples_rows() const override { return network_.samples_rows(); }
-  SampledToken SampleRow(size_t row, const RowSamplingParams& params) override {
-    return network_.SampleRow(row, params);
+  void SampleRows(std::span<const size_t> rows, std::span<const RowSamplingParams> choices,
+                  std::span<SampledToken> sampled) override {
+    network_.SampleRows(rows, choices, sampled);
   }
   std::span<const float> hidden_states() const override { return network_.hidden_states(); }
 

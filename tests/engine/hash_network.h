@@ -71,11 +71,14 @@ class HashNetwork final : public Network {
     std::copy(begun_.front().begin(), begun_.front().end(), chosen.begin());
     begun_.pop_front();
   }
-  bool samples_rows() const override { return !runs_ahead_; }
-  SampledToken SampleRow(size_t row, const RowSamplingParams& params) override {
-    SampledToken token;
-    backend_.SampleTokens({DType::kF32, logits_.data() + row * kVocab, 1, kVocab, kVocab}, {&params, 1}, {&token, 1});
-    return token;
+  bool samples_rows() const override { return true; }
+  void SampleRows(std::span<const size_t> rows, std::span<const RowSamplingParams> choices,
+                  std::span<SampledToken> sampled) override {
+    most_rows_sampled_ = std::max(most_rows_sampled_.load(), std::ssize(rows));
+    for (size_t i = 0; i < rows.size(); ++i) {
+      float* logits = logits_.data() + rows[i] * kVocab;
+      backend_.SampleTokens({DType::kF32, logits, 1, kVocab, kVocab}, choices.subspan(i, 1), sampled.subspan(i, 1));
+    }
   }
   std::span<const float> hidden_states() const override { return states_; }
 
@@ -84,6 +87,8 @@ class HashNetwork final : public Network {
   int64_t steps_ahead() const { return steps_ahead_; }
   /// Rows of the largest such step.
   int64_t most_rows_ahead() const { return most_rows_ahead_; }
+  /// Rows of the largest SampleRows.
+  int64_t most_rows_sampled() const { return most_rows_sampled_; }
   /// Enables or disables the hidden states. REQUIRES: no engine runs on it yet.
   void TellHiddenStates(bool tell) { hidden_ = tell; }
   /// Samples only the first `answers` tokens, so that text repeats. REQUIRES: no engine runs on it yet; Expected is for
@@ -284,7 +289,7 @@ class HashNetwork final : public Network {
   std::deque<std::vector<SampledToken>> begun_;
   std::vector<float> logits_;  // of the step whose tokens are not sampled yet
   std::vector<float> states_;  // of the last step
-  std::atomic<int64_t> rows_computed_{0}, steps_ahead_{0}, most_rows_ahead_{0};
+  std::atomic<int64_t> rows_computed_{0}, steps_ahead_{0}, most_rows_ahead_{0}, most_rows_sampled_{0};
   std::atomic<bool> poison_{false};
   std::mutex mutex_;
   std::function<void()> on_step_;

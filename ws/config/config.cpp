@@ -275,9 +275,8 @@ Status CheckCombinations(const ServerConfig& config) {
         "--quantization: weights are quantised on a GPU only; set --device cuda, or give a model file "
         "that is quantised itself");
   }
-  if (config.speculation == Speculation::kNgram &&
-      (config.cuda || config.tensor_parallel_size * config.pipeline_parallel_size > 1)) {
-    return InvalidArgument("--speculate: ngram requires --device cpu and a single rank; set off");
+  if (config.speculation == Speculation::kNgram && config.tensor_parallel_size * config.pipeline_parallel_size > 1) {
+    return InvalidArgument("--speculate: ngram requires a single rank; set off");
   }
   if (config.max_output_tokens.value_or(0) > config.max_output_tokens_limit.value_or(INT64_MAX)) {
     return InvalidArgument(fmt::format("--max-output-tokens: {} is more than --max-output-tokens-limit, which is {}",
@@ -371,7 +370,8 @@ Result<EngineOptions> ResolveEngineOptions(const ServerConfig& config, const Mod
   options.rebuild_windows = config.rebuild_windows;
   options.queue_limit = config.queue_limit;
   options.max_wait_s = static_cast<double>(config.max_wait_ms) * 1e-3;
-  options.speculation = config.speculation;
+  const bool single = config.tensor_parallel_size * config.pipeline_parallel_size == 1;
+  options.speculation = config.speculation.value_or(config.cuda && single ? Speculation::kNgram : Speculation::kOff);
   options.kv_dtype = config.kv_cache_dtype;
 
   if (spec.encoder_layers > 0) return ResolveEncoderOptions(config, spec, std::move(options));

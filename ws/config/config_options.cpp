@@ -338,8 +338,8 @@ std::vector<ConfigOption> EngineSettings() {
        {},
        Kind::kValue,
        "off|ngram",
-       "on a CPU: guess tokens from earlier text of the conversation and verify several per step where that is faster; "
-       "answers stay the same [off]",
+       "guess tokens from earlier text of the conversation and verify several per step where that is faster; answers "
+       "stay the same [off; GPU: ngram]",
        Choice<Speculation>(&C::speculation, {{"off", Speculation::kOff}, {"ngram", Speculation::kNgram}})},
       {"rebuild-windows",
        {},

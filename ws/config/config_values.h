@@ -38,9 +38,9 @@ ApplyValues Milliseconds(int64_t ServerConfig::*field, double most_s);
 ApplyValues Text(std::string ServerConfig::*field);
 ApplyValues Switch(bool ServerConfig::*field);
 
-/// One of a fixed set of words.
-template <class T>
-ApplyValues Choice(T ServerConfig::*field, std::vector<std::pair<std::string, T>> choices) {
+/// One of a fixed set of words. The field is a T, or an optional one.
+template <class T, class Field>
+ApplyValues Choice(Field ServerConfig::*field, std::vector<std::pair<std::string, T>> choices) {
   return [field, choices = std::move(choices)](ServerConfig& config, const Values& values) {
     std::string names;
     for (const auto& [name, value] : choices) {

@@ -28,9 +28,9 @@ class RankDecoder {
   virtual void Choose(std::span<const RowSamplingParams> choices) = 0;
   /// Deferred sampling: at most kMaxDeferredRows rows wait for ChooseKept.
   virtual void KeepLogits() = 0;
-  /// choices[i] applies to row `first` + i. Only a single rank may sample its rows in several calls, each followed by
-  /// Finish; otherwise `first` is 0.
-  virtual void ChooseKept(std::span<const RowSamplingParams> choices, int64_t first) = 0;
+  /// choices[i] applies to row rows[i], which ascend, or without `rows` to row i of all. Only a single rank may sample
+  /// its rows in several calls, each followed by Finish; otherwise there are no `rows`.
+  virtual void ChooseKept(std::span<const RowSamplingParams> choices, std::span<const size_t> rows) = 0;
 
   /// Waits for the oldest step with sampled tokens and returns them, one per choice; empty if the rank is in another
   /// process, because all ranks sample the same tokens.

@@ -65,7 +65,7 @@ Status RankFollower::Do(RankCall& call) {
           ++unfinished_ > kMaxUnfinished) {
         return OutOfOrder();
       }
-      kept ? decoder_.ChooseKept(call.choices, 0) : decoder_.Choose(call.choices);
+      kept ? decoder_.ChooseKept(call.choices, {}) : decoder_.Choose(call.choices);
       awaited_ = wanted_;
       break;
     }

@@ -100,8 +100,8 @@ void RemoteRank::Run(const StepPlan& plan, const KvShape& shape, std::span<const
 void RemoteRank::CopyLogits(std::span<float> /*logits*/) { Post(EncodeCall(Kind::kCopyLogits)); }
 void RemoteRank::Choose(std::span<const RowSamplingParams> choices) { Post(EncodeChoices(Kind::kChoose, choices)); }
 void RemoteRank::KeepLogits() { Post(EncodeCall(Kind::kKeepLogits)); }
-void RemoteRank::ChooseKept(std::span<const RowSamplingParams> choices, int64_t first) {
-  CHECK_EQ(first, 0);
+void RemoteRank::ChooseKept(std::span<const RowSamplingParams> choices, std::span<const size_t> rows) {
+  CHECK(rows.empty());
   Post(EncodeChoices(Kind::kChooseKept, choices));
 }
 std::vector<SampledToken> RemoteRank::Finish() {

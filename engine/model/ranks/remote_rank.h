@@ -38,7 +38,7 @@ class RemoteRank final : public SlabMemory, public RankDecoder {
   void CopyLogits(std::span<float> logits) override;
   void Choose(std::span<const RowSamplingParams> choices) override;
   void KeepLogits() override;
-  void ChooseKept(std::span<const RowSamplingParams> choices, int64_t first) override;
+  void ChooseKept(std::span<const RowSamplingParams> choices, std::span<const size_t> rows) override;
   std::vector<SampledToken> Finish() override;
 
  private:

@@ -71,6 +71,28 @@ TEST(DraftControl, ABatchThatFillsTheDeviceGetsProbesOnly) {
   EXPECT_LE(Drafted(control, 1000, 1, Costs(1.0)), 300);
 }
 
+TEST(DraftControl, ProbesOfABatchAreAsRareAsThoseOfOneTurn) {
+  DraftControl one, of_many;
+  Drafted(one, 100, 0, Costs(0.2)), Drafted(of_many, 100, 0, Costs(0.2));
+  const int64_t alone = Drafted(one, 1600, 0, Costs(0.2)), many = Drafted(of_many, 1600, 0, Costs(0.2, 16));
+  EXPECT_GT(alone, 0);
+  EXPECT_LE(many, alone / 2);
+}
+
+// A device that runs ahead asks before it knows the token that a draft continues.
+TEST(DraftControl, ExpectsADraftWherePlanMakesOne) {
+  DraftControl pays;
+  EXPECT_TRUE(pays.Expects(20, 16, Costs(0.1)));
+  EXPECT_FALSE(pays.Expects(0, 16, Costs(0.1)));
+  EXPECT_FALSE(pays.Expects(20, 0, Costs(0.1)));
+  DraftControl never;
+  Drafted(never, 100, 0, Costs(0.2));
+  int64_t asked = 1;  // the tokens until a probe count without Plan
+  while (!never.Expects(4, 16, Costs(0.2))) ASSERT_LT(++asked, 2000);
+  EXPECT_GT(asked, 1);
+  EXPECT_GT(never.Plan(4, 16, Costs(0.2)), 0);
+}
+
 TEST(DraftControl, LongMatchesAreMeasuredApart) {
   DraftControl control;
   Drafted(control, 100, 0, Costs(0.2), 3);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstring>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -11,6 +12,7 @@
 #include "engine/vision/image_format.h"
 #include "engine/vision/image_input.h"
 #include "engine/vision/image_tokens.h"
+#include "kernels/formats/half.h"
 #include "tests/engine/model/model_run.h"
 
 namespace ringside {
@@ -78,9 +80,17 @@ inline std::shared_ptr<const ImageRows> EncodePicture(Model& model, const Pictur
 
 /// The inputs of the text network: the first columns of the rows, without what is added after its layers.
 inline std::vector<float> InputsOf(const ImageRows& rows, const Model& model) {
+  const DType dtype = model.backend().activation_dtype();
   std::vector<float> inputs;
   for (int64_t row = 0; row < rows.rows(); ++row) {
-    inputs.insert(inputs.end(), rows.Row(row), rows.Row(row) + model.spec().hidden);
+    for (int64_t column = 0; column < model.spec().hidden; ++column) {
+      const std::byte* at = rows.Row(row) + StorageBytes(dtype, column);
+      float value = 0;
+      uint16_t half = 0;
+      dtype == DType::kF32 ? std::memcpy(&value, at, sizeof value) : std::memcpy(&half, at, sizeof half);
+      if (dtype != DType::kF32) value = dtype == DType::kF16 ? HalfToFloat(half) : Bf16ToFloat(half);
+      inputs.push_back(value);
+    }
   }
   return inputs;
 }
@@ -100,7 +110,7 @@ inline std::vector<float> RunWithImage(Model& model, KvCache* cache, std::span<c
       ++count;
     }
     const auto part_tokens = tokens.subspan(at, count);
-    std::vector<const float*> pointers;
+    std::vector<const std::byte*> pointers;
     for (const TokenId id : part_tokens) {
       if (IsImageToken(id)) pointers.push_back(rows.Row((*row)++));
     }

@@ -89,7 +89,7 @@ TEST(EngineOptionsOfConfig, GpuStepsHaveMoreRows) {
   EXPECT_EQ(ResolveEngineOptions(config, Spec(8192))->max_step_ms, 16);
 }
 
-TEST(EngineOptionsOfConfig, SpeculatesOnRequestOnACpuOnly) {
+TEST(EngineOptionsOfConfig, SpeculatesOnAGpuOrOnRequest) {
   const auto speculation = [](std::vector<std::string> args) -> std::optional<Speculation> {
     args.insert(args.begin(), {"-m", "m"});
     const auto parsed = ParseConfig(args, {});
@@ -102,7 +102,8 @@ TEST(EngineOptionsOfConfig, SpeculatesOnRequestOnACpuOnly) {
   EXPECT_EQ(speculation({"--speculate", "off"}), Speculation::kOff);
   EXPECT_EQ(speculation({"--speculate", "ngram"}), Speculation::kNgram);
   EXPECT_EQ(speculation({"--device", "cuda", "--speculate", "off"}), Speculation::kOff);
-  EXPECT_EQ(speculation({"--device", "cuda", "--speculate", "ngram"}), std::nullopt);
+  EXPECT_EQ(speculation({"--device", "cuda"}), Speculation::kNgram);
+  EXPECT_EQ(speculation({"--device", "cuda", "--tensor-parallel-size", "2"}), Speculation::kOff);
   EXPECT_EQ(speculation({"--tensor-parallel-size", "2", "--speculate", "ngram"}), std::nullopt);
   EXPECT_EQ(speculation({"--speculate", "eagle"}), std::nullopt);
 }

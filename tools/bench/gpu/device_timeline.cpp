@@ -1,10 +1,10 @@
 // A library that the CUDA driver loads into any program (CUDA_INJECTION64_PATH=.../libdevice_timeline.so). At exit it
 // reports on standard error the device's activity and idle time, by CUPTI's clock:
-//   RINGSIDE_TIMELINE=graphs   every graph launched at least 16 times: median time between two launches, and the
+//   DEVICE_TIMELINE=graphs   every graph launched at least 16 times: median time between two launches, and the
 //                              device's idle time in it, which is the host's overhead. Hardly slows the program.
-//   RINGSIDE_TIMELINE=kernels  the time of every kernel by name, including those in graphs. Slows short kernels.
-//   RINGSIDE_TIMELINE=last     the last 256 kernels and copies in order: start and length in us. Slows short kernels.
-//   RINGSIDE_TIMELINE=calls    the host time of every CUDA runtime call.
+//   DEVICE_TIMELINE=kernels  the time of every kernel by name, including those in graphs. Slows short kernels.
+//   DEVICE_TIMELINE=last     the last 256 kernels and copies in order: start and length in us. Slows short kernels.
+//   DEVICE_TIMELINE=calls    the host time of every CUDA runtime call.
 // One JSON object per line.
 #include <cupti.h>
 #include <fmt/format.h>
@@ -140,7 +140,7 @@ void ReportLast() {
 }
 
 bool Asked(std::string_view what) {
-  const char* mode = std::getenv("RINGSIDE_TIMELINE");
+  const char* mode = std::getenv("DEVICE_TIMELINE");
   return mode != nullptr && what == mode;
 }
 
