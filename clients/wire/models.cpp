@@ -17,6 +17,7 @@ ServedModel ReadModel(const Json& described) {
   model.parent = Text(described, "parent");
   model.max_input_tokens = Count(described, "max_input_tokens");
   if (const Json* more = Find(described, "ringside"); more != nullptr) {
+    model.max_request_bytes = Count(*more, "max_request_bytes");
     model.state = Text(*more, "state");
     model.reason = Text(*more, "reason");
     model.file_bytes = Count(*more, "file_bytes");

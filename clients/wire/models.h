@@ -15,8 +15,9 @@ struct ServedModel {
   /// Default request settings: a request member ("temperature") to its JSON text. Empty if the server does not report
   /// them.
   std::map<std::string, std::string> defaults;
-  int64_t max_input_tokens = 0;  // longest input; 0 = unknown
-  std::string parent;            // the model that this one is an adapter or another name of; "" = none
+  int64_t max_input_tokens = 0;   // longest input; 0 = unknown
+  int64_t max_request_bytes = 0;  // of a body or WebSocket message; 0 = unknown
+  std::string parent;             // the model that this one is an adapter or another name of; "" = none
   // Only a server with several models has these; otherwise `state` is "".
   std::string state, reason;  // "loaded", "loading", "unloading", "unloaded"; "failed", "unsupported": with the reason
   int64_t file_bytes = 0, memory_bytes = 0;

@@ -90,6 +90,19 @@ constexpr VisionRule kGemma3Projector[] = {
     {VisionRole::kProjection, "multi_modal_projector.mm_input_projection_weight"},
 };
 
+constexpr VisionRule kQwen2[] = {
+    {VisionRole::kPatch, "patch_embed.proj.weight"},      {VisionRole::kNorm, "blocks.{}.norm1.weight"},
+    {VisionRole::kNormBias, "blocks.{}.norm1.bias"},      {VisionRole::kQkv, "blocks.{}.attn.qkv.weight"},
+    {VisionRole::kQkvBias, "blocks.{}.attn.qkv.bias"},    {VisionRole::kOut, "blocks.{}.attn.proj.weight"},
+    {VisionRole::kOutBias, "blocks.{}.attn.proj.bias"},   {VisionRole::kMlpNorm, "blocks.{}.norm2.weight"},
+    {VisionRole::kMlpNormBias, "blocks.{}.norm2.bias"},   {VisionRole::kUp, "blocks.{}.mlp.fc1.weight"},
+    {VisionRole::kUpBias, "blocks.{}.mlp.fc1.bias"},      {VisionRole::kDown, "blocks.{}.mlp.fc2.weight"},
+    {VisionRole::kDownBias, "blocks.{}.mlp.fc2.bias"},    {VisionRole::kProjectorNorm, "merger.ln_q.weight"},
+    {VisionRole::kProjectorNormBias, "merger.ln_q.bias"}, {VisionRole::kFirst, "merger.mlp.0.weight"},
+    {VisionRole::kFirstBias, "merger.mlp.0.bias"},        {VisionRole::kSecond, "merger.mlp.2.weight"},
+    {VisionRole::kSecondBias, "merger.mlp.2.bias"},
+};
+
 constexpr VisionRule kQwen25[] = {
     {VisionRole::kPatch, "patch_embed.proj.weight"},
     {VisionRole::kNorm, "blocks.{}.norm1.weight"},
@@ -145,6 +158,15 @@ Result<Activation> ReadVisionActivation(const ConfigJson& config, std::string_vi
   ModelSpec read;
   RETURN_IF_ERROR(ReadActivation(config, key, otherwise, &read));
   return read.activation;
+}
+
+/// An MLP without a gate, whose activation is quick GELU unless the file names another.
+Status ReadPlainMlp(const ConfigJson& vision, VisionSpec* spec) {
+  spec->gated = false;
+  spec->quick_gelu = vision.String("hidden_act", "quick_gelu") == "quick_gelu";
+  if (spec->quick_gelu) return Status::Ok();
+  ASSIGN_OR_RETURN(spec->activation, ReadVisionActivation(vision, "hidden_act", "gelu"));
+  return Status::Ok();
 }
 
 /// The sizes that all towers have. REQUIRES: `spec` has the family's defaults.
@@ -209,12 +231,8 @@ Status ReadClip(const FlatJson& config, VisionSpec* spec) {
   RETURN_IF_ERROR(ReadTowerSizes(vision, spec));
   spec->norm = NormKind::kLayer;
   RETURN_IF_ERROR(vision.Optional("layer_norm_eps", &spec->norm_eps));
-  spec->gated = false;
   spec->biases = true;
-  spec->quick_gelu = vision.String("hidden_act", "quick_gelu") == "quick_gelu";
-  if (!spec->quick_gelu) {
-    ASSIGN_OR_RETURN(spec->activation, ReadVisionActivation(vision, "hidden_act", "gelu"));
-  }
+  RETURN_IF_ERROR(ReadPlainMlp(vision, spec));
   spec->positions = VisionPositions::kLearned;
   spec->class_token = true;
   spec->preprocessing.fit = PictureFit::kCrop;
@@ -270,14 +288,37 @@ Status ReadLayers(const ConfigJson& config, std::string_view key, const VisionSp
   return Status::Ok();
 }
 
+/// The areas of the first processors. REQUIRES: a token's size.
+void SetFirstAreas(VisionSpec* spec) {
+  const int64_t token = spec->token_pixels() * spec->token_pixels();
+  spec->preprocessing.least_pixels = 4 * token;
+  spec->preprocessing.most_pixels = 1280 * token;
+}
+
+// Here 'hidden_size' is that of the text network.
+Status ReadQwen2(const FlatJson& config, VisionSpec* spec) {
+  const ConfigJson vision(config, "vision_config.");
+  *spec = {.layers = 32, .heads = 16, .patch = 14};
+  SetQwenTraits(spec);
+  spec->norm = NormKind::kLayer;
+  RETURN_IF_ERROR(ReadQwen(vision, spec));
+  SetFirstAreas(spec);
+  spec->hidden = 1280;
+  RETURN_IF_ERROR(vision.Optional("embed_dim", &spec->hidden));
+  spec->head_dim = spec->hidden / spec->heads;
+  double ratio = 4;
+  RETURN_IF_ERROR(vision.Optional("mlp_ratio", &ratio));
+  if (!(ratio > 0 && ratio <= 64)) return InvalidArgument(fmt::format("vision_config: 'mlp_ratio' is {}", ratio));
+  spec->ffn = static_cast<int64_t>(static_cast<double>(spec->hidden) * ratio);
+  return ReadPlainMlp(vision, spec);
+}
+
 Status ReadQwen25(const FlatJson& config, VisionSpec* spec) {
   const ConfigJson vision(config, "vision_config.");
   *spec = {.layers = 32, .hidden = 3584, .heads = 16, .ffn = 3420, .patch = 14};
   SetQwenTraits(spec);
   RETURN_IF_ERROR(ReadQwen(vision, spec));
-  const int64_t token = spec->token_pixels() * spec->token_pixels();
-  spec->preprocessing.least_pixels = 4 * token;
-  spec->preprocessing.most_pixels = 1280 * token;
+  SetFirstAreas(spec);
   ASSIGN_OR_RETURN(spec->activation, ReadVisionActivation(vision, "hidden_act", "silu"));
   int64_t window = 112;
   RETURN_IF_ERROR(vision.Optional("window_size", &window));
@@ -317,6 +358,7 @@ constexpr VisionFamily kFamilies[] = {
     {"qwen3_vl_moe", "", ReadQwen3, {kQwen3Part}},
     {"qwen3_5", "", ReadQwen35, {kQwen3Part}},
     {"qwen3_5_moe", "", ReadQwen35, {kQwen3Part}},
+    {"qwen2_vl", "", ReadQwen2, {VisionPart{kQwen2, "patch_embed.proj.weight"}}},
     {"qwen2_5_vl", "", ReadQwen25, {VisionPart{kQwen25, "patch_embed.proj.weight"}}},
     {"mistral3", "pixtral", ReadMistral3, {kPixtralParts[0], kPixtralParts[1]}},
     {"llava", "pixtral", ReadPixtral, {kPixtralParts[0], kPixtralParts[1]}},

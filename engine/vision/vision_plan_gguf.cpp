@@ -50,6 +50,33 @@ constexpr VisionRule kGgufGemma3[] = {
     {VisionRole::kProjection, "mm.input_projection.weight"},
 };
 
+constexpr VisionRule kGgufQwen2[] = {
+    {VisionRole::kPatchMore, "v.patch_embd.weight.1"},
+    {VisionRole::kPatch, "v.patch_embd.weight"},
+    {VisionRole::kNorm, "v.blk.{}.ln1.weight"},
+    {VisionRole::kNormBias, "v.blk.{}.ln1.bias"},
+    {VisionRole::kQuery, "v.blk.{}.attn_q.weight"},
+    {VisionRole::kKey, "v.blk.{}.attn_k.weight"},
+    {VisionRole::kValue, "v.blk.{}.attn_v.weight"},
+    {VisionRole::kQueryBias, "v.blk.{}.attn_q.bias"},
+    {VisionRole::kKeyBias, "v.blk.{}.attn_k.bias"},
+    {VisionRole::kValueBias, "v.blk.{}.attn_v.bias"},
+    {VisionRole::kOut, "v.blk.{}.attn_out.weight"},
+    {VisionRole::kOutBias, "v.blk.{}.attn_out.bias"},
+    {VisionRole::kMlpNorm, "v.blk.{}.ln2.weight"},
+    {VisionRole::kMlpNormBias, "v.blk.{}.ln2.bias"},
+    {VisionRole::kUp, "v.blk.{}.ffn_up.weight"},
+    {VisionRole::kUpBias, "v.blk.{}.ffn_up.bias"},
+    {VisionRole::kDown, "v.blk.{}.ffn_down.weight"},
+    {VisionRole::kDownBias, "v.blk.{}.ffn_down.bias"},
+    {VisionRole::kProjectorNorm, "v.post_ln.weight"},
+    {VisionRole::kProjectorNormBias, "v.post_ln.bias"},
+    {VisionRole::kFirst, "mm.0.weight"},
+    {VisionRole::kFirstBias, "mm.0.bias"},
+    {VisionRole::kSecond, "mm.2.weight"},
+    {VisionRole::kSecondBias, "mm.2.bias"},
+};
+
 constexpr VisionRule kGgufQwen25[] = {
     {VisionRole::kPatchMore, "v.patch_embd.weight.1"},
     {VisionRole::kPatch, "v.patch_embd.weight"},
@@ -171,11 +198,34 @@ Status ReadGgufQwen(const GgufFile& file, VisionSpec* spec) {
   return Status::Ok();
 }
 
+/// The areas of the first published models, whose files have none.
+void SetPublishedAreas(VisionSpec* spec) {
+  spec->preprocessing.least_pixels = 4 * 28 * 28;
+  spec->preprocessing.most_pixels = 16384 * 28 * 28;
+}
+
+Status ReadGgufQwen2(const GgufFile& file, const ModelSpec&, VisionSpec* spec) {
+  SetQwenTraits(spec);
+  spec->norm = NormKind::kLayer;
+  spec->gated = false;
+  SetPublishedAreas(spec);
+  RETURN_IF_ERROR(ReadGgufQwen(file, spec));
+  const bool silu = file.Bool("clip.use_silu").value_or(false), gelu = file.Bool("clip.use_gelu").value_or(false);
+  spec->quick_gelu = !silu && !gelu;
+  spec->activation = silu ? Activation::kSilu : Activation::kGeluErf;
+  // The converters store another number as the MLP's width.
+  const auto down = std::ranges::find(file.tensors(), "v.blk.0.ffn_down.weight", &FileTensor::name);
+  if (down == file.tensors().end() || down->shape.size() != 2) {
+    return InvalidArgument("tensor 'v.blk.0.ffn_down.weight' is missing or no matrix");
+  }
+  spec->ffn = down->shape[0] == spec->hidden ? down->shape[1] : down->shape[0];
+  return Status::Ok();
+}
+
 Status ReadGgufQwen25(const GgufFile& file, const ModelSpec&, VisionSpec* spec) {
   SetQwenTraits(spec);
   spec->activation = Activation::kSilu;
-  spec->preprocessing.least_pixels = 4 * 28 * 28;  // of the published models
-  spec->preprocessing.most_pixels = 16384 * 28 * 28;
+  SetPublishedAreas(spec);
   RETURN_IF_ERROR(ReadGgufQwen(file, spec));
   const int64_t window = file.Int("clip.vision.window_size").value_or(112),
                 period = file.Int("clip.vision.n_wa_pattern").value_or(8), token = spec->token_pixels();
@@ -211,6 +261,7 @@ struct GgufProjector {
 constexpr GgufProjector kProjectors[] = {
     {"pixtral", "pixtral", ReadGgufPixtral, kGgufPixtral},
     {"gemma3", "siglip_vision_model", ReadGgufGemma3, kGgufGemma3},
+    {"qwen2vl_merger", "qwen2_vl", ReadGgufQwen2, kGgufQwen2},
     {"qwen2.5vl_merger", "qwen2_5_vl", ReadGgufQwen25, kGgufQwen25},
     {"qwen3vl_merger", "qwen3_vl", ReadGgufQwen3, kGgufQwen3},
 };

@@ -15,6 +15,9 @@
 
 namespace ringside {
 
+/// Limit of an export, and of the body of an import: an owner's share of all requests' bodies.
+inline constexpr int64_t kMaxPortableBytes = 128 << 20;
+
 std::string EncodePortable(const SealKey& key, const CreatedRecord& created, const TimelineRecord& timeline);
 
 struct PortableSession {

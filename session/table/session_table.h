@@ -169,8 +169,8 @@ class SessionTable {
   Status Resume(const Caller& caller, const ResumeRequest& request, const std::shared_ptr<EventSink>& sink);
 
   // Administration.
-  /// Exports the conversation, token ids included, for ImportSession of any server. A server with another tokenizer or
-  /// template renders the text again; one with lower limits clamps the conversation's settings.
+  /// Exports the conversation, token ids included, for ImportSession of any server, which renders the text again with
+  /// another tokenizer or template, and clamps settings to its limits. ERRORS: export_too_large (kMaxPortableBytes).
   Result<std::string> ExportSession(const Caller& caller, const std::string& id);
   /// Creates a conversation of the caller from exported bytes.
   /// ERRORS: kInvalidArgument for bytes that are not an export.

@@ -1,5 +1,8 @@
 // Administration of single sessions: export, import, verification.
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <set>
 
 #include "base/worker_pool.h"
 #include "session/ids.h"
@@ -8,17 +11,45 @@
 
 namespace ringside {
 
+namespace {
+
+Status CheckExportBytes(size_t bytes) {
+  if (bytes <= static_cast<size_t>(kMaxPortableBytes)) return Status::Ok();
+  return InvalidArgument(
+      fmt::format("An export of this conversation would have {} MiB. An import may have {}: fork the "
+                  "conversation before its last images, or delete messages with images.",
+                  (bytes + (1 << 20) - 1) >> 20, kMaxPortableBytes >> 20),
+      "", "export_too_large");
+}
+
+/// Bytes of the image files, each once.
+size_t ImageBytes(const Timeline& timeline) {
+  std::set<Sha256Digest> seen;
+  size_t bytes = 0;
+  for (const Item& item : timeline.items()) {
+    for (const ItemImage& image : item.images) {
+      if (seen.insert(image.file->digest).second) bytes += image.file->bytes.size();
+    }
+  }
+  return bytes;
+}
+
+}  // namespace
+
 Result<std::string> SessionTable::ExportSession(const Caller& caller, const std::string& id) {
   ASSIGN_OR_RETURN(const auto session, state_->Find(caller, id, State::Use::kRead));
   const auto encode = [&]() -> Result<std::string> {
     ASSIGN_OR_RETURN(const Timeline timeline, session->CopyTimeline(std::nullopt));
+    RETURN_IF_ERROR(CheckExportBytes(ImageBytes(timeline)));
     const SessionInfo info = session->Info();
-    return EncodePortable(options().export_key,
-                          {.created_at = info.created_at,
-                           .metadata = info.metadata,
-                           .window = session->window(),
-                           .codec = state_->models.Known(session->window().model)->codec_name},
-                          {timeline.PatchFrom(Timeline()), false});
+    std::string bytes = EncodePortable(options().export_key,
+                                       {.created_at = info.created_at,
+                                        .metadata = info.metadata,
+                                        .window = session->window(),
+                                        .codec = state_->models.Known(session->window().model)->codec_name},
+                                       {timeline.PatchFrom(Timeline()), false});
+    RETURN_IF_ERROR(CheckExportBytes(bytes.size()));
+    return bytes;
   };
   Result<std::string> bytes = std::string();
   RETURN_IF_ERROR(RunLongWork([&] { bytes = encode(); }));  // exports can have tens of MB

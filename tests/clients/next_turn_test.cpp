@@ -41,19 +41,39 @@ TEST(AttachedFile, RefusesWhatIsNoFile) {
 TEST(AttachedFile, AnImageIsADataUrl) {
   const std::string path = std::string(::testing::TempDir()) + "/a.png";
   std::ofstream(path) << "\x89PNG\r\n\x1A\nabc";
-  const Outcome<AttachedFile> file = ReadImageFile(path);
+  const size_t most = MostImageBytes(0);
+  const Outcome<AttachedFile> file = ReadImageFile(path, most);
   ASSERT_TRUE(file);
   EXPECT_EQ(file->name, "a.png");
   EXPECT_EQ(file->image, "data:image/png;base64,iVBORw0KGgphYmM=");
   EXPECT_EQ(WithFiles("What?", {*file}), "What?");
   std::vector<AttachedFile> files;
-  EXPECT_THAT(AttachImage(path, &files), HasSubstr("Attached the image a.png"));
+  EXPECT_THAT(AttachImage(path, most, &files), HasSubstr("Attached the image a.png"));
   ASSERT_EQ(ImagesOf(files).size(), 1U);
   std::ofstream(path) << "GIF89a";
-  EXPECT_THAT(AttachImage(path, &files), HasSubstr("not a PNG, JPEG or WebP"));
-  std::ofstream(path) << "\xFF\xD8\xFF" << std::string(kMostImageBytes, 'x');
-  EXPECT_THAT(AttachImage(path, &files), HasSubstr("larger than 3000 KB"));
+  EXPECT_THAT(AttachImage(path, most, &files), HasSubstr("not a PNG, JPEG or WebP"));
+  std::ofstream(path) << "\xFF\xD8\xFF" << std::string(most, 'x');
+  EXPECT_THAT(AttachImage(path, most, &files), HasSubstr("larger than 3.0 MB"));
   EXPECT_EQ(files.size(), 1U);
+}
+
+// Base64 has four characters for three bytes; text may have 4 MiB besides the images, if the server takes more.
+TEST(AttachedFile, ImagesFillTheServersRequests) {
+  EXPECT_EQ(MostImageBytes(0), MostImageBytes(4 << 20)) << "the limit of servers that do not report theirs";
+  EXPECT_EQ(MostImageBytes(4 << 20), size_t{(4 << 20) - (64 << 10)} / 4 * 3);
+  EXPECT_EQ(MostImageBytes(6 << 20), MostImageBytes(4 << 20));
+  EXPECT_EQ(MostImageBytes(32 << 20), size_t{28 << 20} / 4 * 3);
+  EXPECT_EQ(MostImageBytes(1), 0U);
+  const std::string path = std::string(::testing::TempDir()) + "/large-" + std::to_string(::getpid()) + ".jpg";
+  std::ofstream(path) << "\xFF\xD8\xFF" << std::string(7'000'000, 'x');
+  std::vector<AttachedFile> files;
+  const size_t most = MostImageBytes(32 << 20);
+  for (int i = 0; i < 3; ++i) EXPECT_THAT(AttachImage(path, most, &files), HasSubstr("Attached the image"));
+  EXPECT_THAT(AttachImage(path, most, &files), HasSubstr("may have 22.0 MB in all"));
+  std::ofstream(path) << "\xFF\xD8\xFF" << std::string(20 << 20, 'x');
+  EXPECT_THAT(AttachImage(path, most, &files), HasSubstr("larger than 20.9 MB")) << "the limit of one file";
+  EXPECT_EQ(files.size(), 3U);
+  std::filesystem::remove(path);
 }
 
 TEST(AttachedFile, ImagesAreListedAndDropped) {
@@ -62,19 +82,20 @@ TEST(AttachedFile, ImagesAreListedAndDropped) {
   for (const char* name : {"/a.png", "/b.jpg"}) {
     std::ofstream(folder + name) << (name[1] == 'a' ? "\x89PNG\r\n\x1A\n" : "\xFF\xD8\xFF");
   }
+  const size_t most = MostImageBytes(0);
   std::vector<AttachedFile> files = {{"notes.txt", "text"}};
-  EXPECT_THAT(AttachImage("", &files), HasSubstr("/image FILE attaches"));
-  AttachImage(folder + "/b.jpg", &files);
-  AttachImage(folder + "/a.png", &files);
-  EXPECT_THAT(AttachImage("", &files), HasSubstr("b.jpg, a.png. /image - drops them"));
+  EXPECT_THAT(AttachImage("", most, &files), HasSubstr("/image FILE attaches"));
+  AttachImage(folder + "/b.jpg", most, &files);
+  AttachImage(folder + "/a.png", most, &files);
+  EXPECT_THAT(AttachImage("", most, &files), HasSubstr("b.jpg, a.png. /image - drops them"));
   EXPECT_THAT(ImagesOf(files), ElementsAre("data:image/jpeg;base64,/9j/", "data:image/png;base64,iVBORw0KGgo="));
-  EXPECT_THAT(AttachImage(folder + "/none.png", &files), HasSubstr("/none.png: No such file"));
-  EXPECT_THAT(AttachImage(folder, &files), HasSubstr("not a regular file"));
-  std::ofstream(folder + "/a.png") << "\x89PNG\r\n\x1A\n" << std::string(kMostImageBytes * 2 / 3, 'x');
-  AttachImage(folder + "/a.png", &files);
-  EXPECT_THAT(AttachImage(folder + "/a.png", &files), HasSubstr("may have 3000 KB in all"));
+  EXPECT_THAT(AttachImage(folder + "/none.png", most, &files), HasSubstr("/none.png: No such file"));
+  EXPECT_THAT(AttachImage(folder, most, &files), HasSubstr("not a regular file"));
+  std::ofstream(folder + "/a.png") << "\x89PNG\r\n\x1A\n" << std::string(most * 2 / 3, 'x');
+  AttachImage(folder + "/a.png", most, &files);
+  EXPECT_THAT(AttachImage(folder + "/a.png", most, &files), HasSubstr("may have 3.0 MB in all"));
   EXPECT_EQ(files.size(), 4U);
-  EXPECT_THAT(AttachImage("-", &files), HasSubstr("No image"));
+  EXPECT_THAT(AttachImage("-", most, &files), HasSubstr("No image"));
   EXPECT_EQ(files.size(), 1U) << "the text stays";
   std::filesystem::remove_all(folder);
 }
@@ -84,20 +105,22 @@ TEST(AttachedFile, PathsMayBeQuoted) {
   std::filesystem::create_directories(folder);
   const char* const home = std::getenv("HOME");
   const std::string before = home != nullptr ? home : "";
+  const size_t most = MostImageBytes(0);
   ::setenv("HOME", folder.c_str(), 1);
   for (const char* name : {"/my cat.png", "/'quoted'.png"}) std::ofstream(folder + name) << "\x89PNG\r\n\x1A\n";
   for (const std::string& argument :
        {folder + "/my cat.png", '"' + folder + "/my cat.png\"", '\'' + folder + "/my cat.png'",
         folder + "/my\\ cat.png", std::string("~/my cat.png"), std::string("\"~/my cat.png\""),
         std::string("~/my\\ cat.png")}) {
-    const Outcome<AttachedFile> file = ReadImageFile(argument);
+    const Outcome<AttachedFile> file = ReadImageFile(argument, most);
     ASSERT_TRUE(file) << argument << ": " << file.failure().message;
     EXPECT_EQ(file->name, "my cat.png");
   }
-  const Outcome<AttachedFile> quoted = ReadImageFile(folder + "/'quoted'.png");
+  const Outcome<AttachedFile> quoted = ReadImageFile(folder + "/'quoted'.png", most);
   ASSERT_TRUE(quoted) << "quotes in a name are part of it";
   EXPECT_EQ(quoted->name, "'quoted'.png");
-  for (const char* argument : {"\"", "\"\"", "\\", "'~/none.png'"}) EXPECT_FALSE(ReadImageFile(argument)) << argument;
+  for (const char* argument : {"\"", "\"\"", "\\", "'~/none.png'"})
+    EXPECT_FALSE(ReadImageFile(argument, most)) << argument;
   ::setenv("HOME", before.c_str(), 1);
   std::filesystem::remove_all(folder);
 }

@@ -452,7 +452,7 @@ def test_images(folder, server):
     home = os.path.join(folder, "home")
     os.makedirs(os.path.join(home, "my pictures"))
     files = {"red.png": tiny_vision.noise(30, 1), "my pictures/o'clock.png": tiny_vision.noise(20, 2),
-             "words.png": b"only words", "large.png": tiny_vision.noise(1010)}
+             "words.png": b"only words", "photo.png": tiny_vision.noise(1010), "large.png": tiny_vision.noise(20) + bytes(20 << 20)}
     for name, content in files.items():
         with open(os.path.join(home, name), "wb") as file:
             file.write(content)
@@ -472,7 +472,9 @@ def test_images(folder, server):
         check("/image alone explains", "/image FILE attaches" in pane.say("/image"), pane.screen())
         check("a missing file is named", "~/none.png: No such file" in pane.say("/image ~/none.png"), pane.screen())
         check("another format is refused", "not a PNG, JPEG or WebP" in pane.say("/image ~/words.png"), pane.screen())
-        check("a large one, too", "3000 KB" in pane.say("/image ~/large.png"), pane.screen())
+        check("a large one, too", "20.9 MB" in pane.say("/image ~/large.png"), pane.screen())
+        check("the server's limit is larger than that of text", "Attached" in pane.say("/image ~/photo.png"), pane.screen())
+        check("and the file is dropped", "No image" in pane.say("/image -"), pane.screen())
         check("a path may be quoted", "Attached the image o'clock.png" in pane.say(f'/image "{home}/my pictures/o\'clock.png"'), pane.screen())
         pane.type("/image ~/r")
         pane.keys("Tab")

@@ -39,6 +39,8 @@ SIGLIP = dict(model_type="siglip_vision_model", hidden_size=72, intermediate_siz
               num_attention_heads=1, image_size=40, patch_size=4, vision_use_head=False)
 QWEN = dict(depth=3, hidden_size=32, intermediate_size=48, num_heads=2, patch_size=4, spatial_merge_size=2,
             temporal_patch_size=2, window_size=16, out_hidden_size=32, fullatt_block_indexes=[1])
+QWEN2 = dict(depth=2, embed_dim=32, hidden_size=32, mlp_ratio=2, num_heads=2, patch_size=4, spatial_merge_size=2,
+             temporal_patch_size=2)
 QWEN3 = dict(depth=3, hidden_size=32, intermediate_size=48, num_heads=2, patch_size=4, spatial_merge_size=2,
              temporal_patch_size=2, out_hidden_size=32, num_position_embeddings=25, deepstack_visual_indexes=[0, 1])
 # a head of 72 dimensions, as the published ones
@@ -71,6 +73,8 @@ MODELS = {
         rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5,
                              mrope_section=[2, 1, 1], mrope_interleaved=True)),
         vision_config=QWEN35, **QWEN_TOKENS)),
+    "qwen2_vl": ("Qwen2VL", dict(text_config=dict(TEXT, rope_parameters=dict(
+        rope_type="default", rope_theta=10000.0, mrope_section=[1, 1, 2])), vision_config=QWEN2, **QWEN_TOKENS)),
 }
 HALVES = ("gemma3", "qwen3_vl", "qwen3_5")  # with a mean and a deviation of 0.5
 LAST = 13  # logits that are stored
@@ -181,7 +185,7 @@ def interleaved(value, heads):
 
 # model: (llama.cpp's architecture of its text network, its special tokens)
 GGUF = {"mistral3": ("llama", SPECIAL), "gemma3": ("gemma3", GEMMA_SPECIAL), "qwen2_5_vl": ("qwen2vl", QWEN_SPECIAL),
-        "qwen3_vl": ("qwen3vl", QWEN_SPECIAL)}
+        "qwen3_vl": ("qwen3vl", QWEN_SPECIAL), "qwen2_vl": ("qwen2vl", QWEN_SPECIAL)}
 
 
 def write_text_gguf(path, name, model):
@@ -305,14 +309,14 @@ def write_qwen_mmproj(path, name, model):
     deep = getattr(config, "deepstack_visual_indexes", [])
     writer = gguf.GGUFWriter(path, "clip")
     writer.add_clip_has_vision_encoder(True)
-    newer = name == "qwen3_vl"
+    newer, first = name == "qwen3_vl", name == "qwen2_vl"
     kinds = gguf.VisionProjectorType
-    writer.add_clip_projector_type(kinds.QWEN3VL if newer else kinds.QWEN25VL)
+    writer.add_clip_projector_type(kinds.QWEN3VL if newer else kinds.QWEN2VL if first else kinds.QWEN25VL)
     writer.add_vision_projection_dim(model.config.text_config.hidden_size)
     writer.add_vision_image_size(20 if newer else 560)
     writer.add_vision_patch_size(config.patch_size)
-    writer.add_vision_embedding_length(config.hidden_size)
-    writer.add_vision_feed_forward_length(config.intermediate_size)
+    writer.add_vision_embedding_length(config.embed_dim if first else config.hidden_size)
+    writer.add_vision_feed_forward_length(config.hidden_size if first else config.intermediate_size)  # as the converter
     writer.add_vision_block_count(config.depth)
     writer.add_vision_head_count(config.num_heads)
     writer.add_vision_attention_layernorm_eps(1e-6)
@@ -324,12 +328,13 @@ def write_qwen_mmproj(path, name, model):
         writer.add_vision_use_gelu(True)
         writer.add_vision_spatial_merge_size(config.spatial_merge_size)
         writer.add_vision_is_deepstack_layers([layer in deep for layer in range(config.depth)])
-    else:
+    elif not first:
         writer.add_vision_use_silu(True)
         writer.add_vision_n_wa_pattern(config.fullatt_block_indexes[0] + 1)
         writer.add_uint32("clip.vision.window_size", config.window_size)
     plain = {"norm1": "ln1", "norm2": "ln2", "attn.proj": "attn_out", "attn.qkv": "attn_qkv", "mlp.gate_proj": "ffn_gate",
-             "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down", "mlp.linear_fc1": "ffn_up", "mlp.linear_fc2": "ffn_down"}
+             "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down", "mlp.linear_fc1": "ffn_up", "mlp.linear_fc2": "ffn_down",
+             "mlp.fc1": "ffn_up", "mlp.fc2": "ffn_down"}
     projector = {"merger.norm": "v.post_ln", "merger.ln_q": "v.post_ln", "merger.linear_fc1": "mm.0", "merger.mlp.0": "mm.0",
                  "merger.linear_fc2": "mm.2", "merger.mlp.2": "mm.2", "patch_embed.proj": "v.patch_embd",
                  "pos_embed": "v.position_embd"}

@@ -73,10 +73,21 @@ def turned(jpeg):
 
 
 @pytest.fixture(scope="module")
-def sees(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("vision")
-    model = tiny_vision.make(folder / "model")
-    with ServerProcess(model, "--threads", 1, "--store-path", folder / "store", folder=folder) as server:
+def vision_model(tmp_path_factory):
+    return tiny_vision.make(tmp_path_factory.mktemp("vision") / "model")
+
+
+@pytest.fixture(scope="module")
+def sees(vision_model, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sees")
+    with ServerProcess(vision_model, "--threads", 1, "--store-path", folder / "store", folder=folder) as server:
+        yield server.wait_until_ready()
+
+
+@pytest.fixture
+def limited(vision_model, tmp_path):
+    """A server with the smallest limit of a request."""
+    with ServerProcess(vision_model, "--threads", 1, "--store-path", tmp_path / "store", "--max-request-mb", 4, folder=tmp_path) as server:
         yield server.wait_until_ready()
 
 
@@ -118,10 +129,23 @@ class Images:
         return self.page.evaluate("() => document.documentElement.scrollWidth <= innerWidth && [...document.querySelectorAll('#scroll, #composer, dialog')].every((box) => box.scrollWidth <= box.clientWidth)")
 
 
+def without_limit(route):
+    answer = route.fetch()
+    models = answer.json()
+    for model in models["data"]:
+        del model["ringside"]["max_request_bytes"]
+    route.fulfill(response=answer, json=models)
+
+
 @pytest.fixture
 def images(sees, tab):
-    def open(server=sees, **options):
+    """`old`: the server does not report its limit of a request."""
+    def open(server=sees, old=False, **options):
         chat = tab(server, **options)
+        if old:
+            chat.page.route("**/v1/models", without_limit)
+            chat.page.reload()
+            chat.loaded()
         if server is sees:
             expect(chat.page.get_by_role("button", name="Attach images, text or PDF files")).to_be_visible()
         return Images(chat)
@@ -300,8 +324,29 @@ def test_large_photo_becomes_small_and_stays_upright(images):
     assert chat.stored()[1][0] == "data:image/jpeg;base64," + base64.b64encode(small).decode()
 
 
-def test_images_beyond_the_limit_of_a_message_are_refused(images):
+def test_limit_of_a_message_follows_the_servers(images):
     chat = images()
+    large = noise(860)
+    assert 2_000_000 < len(large) < 22_000_000 / 8
+    chat.attach(*[(f"{n}.png", noise(560, n)) for n in range(4)], ("large.png", large))
+    chat.send("What are they?")
+    sent = chat.stored()[0]
+    assert sent[4] == data_url(large), "an eighth of the limit is sent as it is"
+    assert sum(len(part) for part in sent) > 4 << 20
+    chat.attach(*[(f"{n}.png", large) for n in range(9)])
+    chat.give(("9.png", large))
+    expect(chat.alert).to_contain_text("9.png was not attached: the images of a message may have 22.0 MB in all.")
+    chat.page.reload()
+    chat.chat.loaded()
+    # The text has its own limit.
+    chat.attach(*[(f"{n}.txt", b"long line\n" * 90_000, "text/plain") for n in range(5)])
+    chat.chat.box.press("Enter")
+    expect(chat.alert).to_contain_text("larger than 4.1 MB")
+    expect(chat.chips).to_have_count(5)
+
+
+def test_images_beyond_the_limit_of_a_message_are_refused(images, limited):
+    chat = images(limited)
     chat.chat.box.fill("My text")
     file = noise(560)
     assert 900_000 < len(file) < 1_000_000
@@ -311,8 +356,8 @@ def test_images_beyond_the_limit_of_a_message_are_refused(images):
     expect(chat.chat.box).to_have_value("My text")
 
 
-def test_message_beyond_the_limit_is_not_sent(images):
-    chat = images()
+def test_message_beyond_the_limit_is_not_sent(images, sees):
+    chat = images(sees, old=True)
     file = noise(560)
     chat.attach(*[(f"{n}.png", file) for n in range(3)])
     chat.give(("long.txt", b"long line\n" * 90_000, "text/plain"))

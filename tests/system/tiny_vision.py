@@ -5,7 +5,6 @@ Other pixels give other answers.
 """
 
 import base64
-import json
 import random
 import shutil
 import struct
@@ -22,12 +21,6 @@ def make(folder):
     """Returns the path of the model, a new folder."""
     shutil.copytree(TINY, folder)
     Path(folder, "chat_template.jinja").write_text(TEMPLATE)
-    tokenizer = json.loads(Path(folder, "tokenizer.json").read_text())
-    rows = json.loads(Path(folder, "config.json").read_text())["text_config"]["vocab_size"]
-    vocabulary = tokenizer["model"]["vocab"]
-    for id in range(len(vocabulary), rows):  # random weights also sample the rows that pad a vocabulary
-        vocabulary[f"<pad{id}>"] = id
-    Path(folder, "tokenizer.json").write_text(json.dumps(tokenizer))
     return str(folder)
 
 

@@ -68,6 +68,11 @@ HttpResponse MetricsAnswer(Metrics& metrics) {
   return response;
 }
 
+/// Limit of a body or WebSocket message.
+int64_t RequestBytes(const ServerConfig& config, const SessionTable& sessions) {
+  return sessions.options().pictures != nullptr ? config.max_request_mb << 20 : limits::kMaxMessageBytes;
+}
+
 /// All serving components. Members are in construction order; each is declared after the ones it points to.
 class Serving {
  public:
@@ -120,7 +125,9 @@ class Serving {
   void AddMetricsRoute(Service& service);
   /// The models of --models-dir.
   std::vector<ServedModel> ListAll(double created_s) const {
-    return ListPooledModels(*list_, *texts_, *models_, created_s);
+    std::vector<ServedModel> all = ListPooledModels(*list_, *texts_, *models_, created_s);
+    for (ServedModel& model : all) model.request_bytes = RequestBytes(config_, *sessions_);
+    return all;
   }
 
   const ServerConfig config_;
@@ -384,7 +391,9 @@ void Serving::Publish() {
   if (list) {
     AddModelRoutes(service->router, list);
   } else {
-    AddModelRoutes(service->router, ServedModelOf(sessions_->options(), SystemClock::Instance().WallSeconds()));
+    ServedModel model = ServedModelOf(sessions_->options(), SystemClock::Instance().WallSeconds());
+    model.request_bytes = RequestBytes(config_, *sessions_);
+    AddModelRoutes(service->router, model);
   }
   RegisterClientSecretRoutes(service->router, access_.tickets(), sessions_->options());
   RegisterConversationRoutes(service->router, *sessions_);
@@ -428,7 +437,7 @@ void Serving::Publish() {
   });
   for (const std::string& route : service->router.Describe()) LogDebug("route: {}", route);
   for (const auto& [path, route] : service->sockets) LogDebug("route: socket {}", path);
-  if (sessions_->options().pictures != nullptr) service->max_message_bytes = config_.max_request_mb << 20;
+  service->max_message_bytes = RequestBytes(config_, *sessions_);
   server_->Publish(std::move(service));
   Tick();
   if (storage_->shared()) stored_checked_ = true;  // every read checks what it reads

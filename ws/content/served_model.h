@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/limits.h"
 #include "base/status.h"
 #include "session/session_options.h"
 
@@ -21,7 +22,8 @@ struct ServedModel {
   int64_t session_len = 0, memory_len = 0, pinned_max = 0;  // limits in tokens: conversation, window, pinned prefix
   std::vector<std::string> aliases = {};                    // more names of the model, as in SessionTableOptions
 
-  bool images = false;  // it reads images
+  bool images = false;                               // it reads images
+  int64_t request_bytes = limits::kMaxMessageBytes;  // largest body or WebSocket message, the server's
 
   // In a server that loads models on demand; else `state` is "".
   std::string state = {};            // "loaded", "loading", "unloading", "unloaded", "failed", "unsupported"

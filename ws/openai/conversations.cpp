@@ -1,6 +1,7 @@
 #include "ws/openai/conversations.h"
 
 #include "base/limits.h"
+#include "session/table/portable_session.h"
 #include "ws/content/item_fields.h"
 #include "ws/content/response_objects.h"
 #include "ws/fields/common_fields.h"
@@ -248,7 +249,7 @@ void RegisterConversationRoutes(Router& router, SessionTable& table) {
   });
   router.Add("GET", all, [&table](const HttpRequest& r, const Ids&) { return List(table, r); });
   // Added before the pattern that would match "import" and "search" as ids.
-  router.AllowBody(all + "/import", kMaxImportBytes);
+  router.AllowBody(all + "/import", kMaxPortableBytes);
   router.Add(
       "POST", all + "/import",
       [&table](const HttpRequest& r, const Ids&) { return Answer(table.ImportSession(CallerOf(r), r.body)); },

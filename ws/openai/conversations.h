@@ -11,9 +11,6 @@
 
 namespace ringside {
 
-/// Size limit of an imported conversation.
-inline constexpr int64_t kMaxImportBytes = 64 << 20;
-
 /// Adds /v1/conversations and everything below it.
 /// REQUIRES: `table` outlives the router.
 void RegisterConversationRoutes(Router& router, SessionTable& table);

@@ -19,6 +19,15 @@ namespace ringside::client {
 namespace {
 
 constexpr size_t kMostFileNameBytes = 120;
+constexpr size_t kMostImageFileBytes = 20 << 20;  // the server's limit of one file
+constexpr int64_t kTextBytes = 4 << 20;           // of a request without its images
+constexpr int64_t kOtherFieldBytes = 64 << 10;    // of a request besides the message
+constexpr size_t kUrlHeadBytes = 100;             // of a data URL, and the fields around it
+
+std::string Megabytes(size_t bytes) {
+  const size_t tenths = bytes / 100'000;
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " MB";
+}
 
 Failure CannotRead(const std::string& path, int error) {
   return Failure{"Cannot read " + path + ": " + std::strerror(error) + "."};
@@ -129,13 +138,21 @@ Outcome<AttachedFile> ReadTextFile(const std::string& argument) {
   return AttachText(path.substr(path.rfind('/') + 1), std::move(*bytes));
 }
 
-Outcome<AttachedFile> ReadImageFile(const std::string& argument) {
+// As the page: a server with a larger limit than that of text has room for all of it beside the images.
+size_t MostImageBytes(int64_t max_request_bytes) {
+  const int64_t request = max_request_bytes > 0 ? max_request_bytes : kTextBytes;
+  const int64_t base64 = std::max(std::min(request, kTextBytes) - kOtherFieldBytes, request - kTextBytes);
+  return static_cast<size_t>(std::max<int64_t>(base64, 0)) / 4 * 3;
+}
+
+Outcome<AttachedFile> ReadImageFile(const std::string& argument, size_t most) {
   const std::string path = PathOf(argument);
-  const Outcome<std::string> bytes = ReadRegularFile(path, kMostImageBytes);
+  most = std::min(most, kMostImageFileBytes);
+  const Outcome<std::string> bytes = ReadRegularFile(path, most);
   if (!bytes) return bytes.failure();
-  if (bytes->size() > kMostImageBytes) {
-    return Failure{path + " is larger than " + std::to_string(kMostImageBytes / 1000) +
-                   " KB, the limit of an image; the page makes large photos smaller."};
+  if (bytes->size() > most) {
+    return Failure{path + " is larger than " + Megabytes(most) +
+                   ", the limit of an image; the page makes large photos smaller."};
   }
   const std::string_view type = ImageType(*bytes);
   if (type.empty()) return Failure{path + " is not a PNG, JPEG or WebP image."};
@@ -150,7 +167,7 @@ std::vector<std::string> ImagesOf(const std::vector<AttachedFile>& files) {
   return images;
 }
 
-std::string AttachImage(const std::string& argument, std::vector<AttachedFile>* files) {
+std::string AttachImage(const std::string& argument, size_t most, std::vector<AttachedFile>* files) {
   if (argument == "-") {
     std::erase_if(*files, [](const AttachedFile& file) { return !file.image.empty(); });
     return "No image is attached.";
@@ -163,12 +180,12 @@ std::string AttachImage(const std::string& argument, std::vector<AttachedFile>* 
     return names.empty() ? "/image FILE attaches a PNG, JPEG or WebP image to the next message."
                          : "Images of the next message: " + names + ". /image - drops them.";
   }
-  Outcome<AttachedFile> file = ReadImageFile(argument);
+  Outcome<AttachedFile> file = ReadImageFile(argument, most);
   if (!file) return file.failure().message;
   size_t bytes = file->image.size();
   for (const std::string& image : ImagesOf(*files)) bytes += image.size();
-  if (bytes > kMostImageBytes / 3 * 4 + 100) {
-    return "The images of a message may have " + std::to_string(kMostImageBytes / 1000) + " KB in all.";
+  if (bytes > most / 3 * 4 + kUrlHeadBytes) {
+    return "The images of a message may have " + Megabytes(most) + " in all.";
   }
   files->push_back(std::move(*file));
   return "Attached the image " + files->back().name + " to the next message. /image - drops it.";

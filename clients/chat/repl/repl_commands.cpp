@@ -16,6 +16,11 @@ bool ParseCount(const std::string& text, size_t& count) {
   return error == std::errc() && end == text.data() + text.size() && count > 0;
 }
 
+size_t MostImageBytesOf(const HttpClient& http) {
+  const Outcome<ServedModel> model = GetModel(http);
+  return MostImageBytes(model ? model->max_request_bytes : 0);
+}
+
 }  // namespace
 
 void Repl::Execute(const Command& command) {
@@ -48,7 +53,7 @@ void Repl::Execute(const Command& command) {
     case Name::kRead:
       return screen_.Notice(AttachFile(client_.http(), command.text, &next_.files));
     case Name::kImage:
-      return screen_.Notice(AttachImage(command.text, &next_.files));
+      return screen_.Notice(AttachImage(command.text, MostImageBytesOf(client_.http()), &next_.files));
     case Name::kCopy:
       if (const auto items = Items()) screen_.Notice(CopyAnswer(*items, terminal_, escapes_));
       return;

@@ -6,12 +6,20 @@ import { t } from "../strings.js";
 import { enlarge, imageElement } from "../text/images.js";
 import { readFile } from "./files.js";
 
-// Of a message with its images in base64: the server's limit of a request, less the request's other fields.
-export const MOST_BYTES = (4 << 20) - (64 << 10);
+const TEXT_BYTES = 4 << 20; // of a request without its images
+const OTHER_FIELDS = 64 << 10; // bytes of a request besides the message
+
+// Bytes of a message's text, and of its images in base64. `request`: the server's limit of a request; servers that do
+// not report it have the limit of text.
+export function limitsOf(request = TEXT_BYTES) {
+  const text = Math.min(request, TEXT_BYTES) - OTHER_FIELDS;
+  return { request: request - OTHER_FIELDS, text, images: Math.max(text, request - TEXT_BYTES) };
+}
 
 export class Attachments {
   files = []; // {name, text, pasted} or {name, image}
   readsImages = null; // whether the model does; null: unknown
+  limits = limitsOf();
 
   #added = Promise.resolve(true); // once all files so far are read: whether the last ones were attached
   #reading = 0; // calls of add() in progress
@@ -59,12 +67,12 @@ export class Attachments {
     return this.#added;
   }
 
-  // One at a time: a decoded photo takes 50 MB or more.
+  // One at a time: a decoded photo takes 50 MB or more. Base64 has four characters for three bytes.
   async #addNow(files, id) {
     const good = [], refused = [];
-    let left = MOST_BYTES - this.images.reduce((sum, image) => sum + image.length, 0);
+    let left = this.limits.images - this.images.reduce((sum, image) => sum + image.length, 0);
     for (const file of files) {
-      const read = await readFile(file, this.readsImages);
+      const read = await readFile(file, this.readsImages, this.limits.images * 0.75);
       left -= read.image?.length ?? 0;
       if (read.refused) refused.push(read.refused);
       else if (read.image && left < 0) refused.push(this.#beyondLimit(read));
@@ -84,9 +92,8 @@ export class Attachments {
     return !refused.length;
   }
 
-  // Base64 has four characters for three bytes.
   #beyondLimit({ name }) {
-    return t("{name} was not attached: the images of a message may have {limit} in all.", { name, limit: size(MOST_BYTES * 0.75) });
+    return t("{name} was not attached: the images of a message may have {limit} in all.", { name, limit: size(this.limits.images * 0.75) });
   }
 
   addPasted(text) {

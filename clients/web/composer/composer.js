@@ -6,7 +6,7 @@ import { icon } from "../icons.js";
 import { attached, draft } from "../store.js";
 import { t } from "../strings.js";
 import { takeFiles, withFiles } from "../text/user_text.js";
-import { Attachments, MOST_BYTES } from "./attachments.js";
+import { Attachments, limitsOf } from "./attachments.js";
 import { Budget } from "./budget.js";
 import { LimitNotice } from "./limit_notice.js";
 import { ModelPicker } from "./model_picker.js";
@@ -68,6 +68,7 @@ export class Composer {
 
   setModels(models) {
     this.budget.model = models[0];
+    this.attachments.limits = limitsOf(models[0]?.ringside?.max_request_bytes);
     this.picker.setModels(models);
     this.budget.watch(this.message());
   }
@@ -187,7 +188,8 @@ export class Composer {
     if (this.#checking || (this.attachments.reading && !(await this.#filesAreRead()))) return;
     const message = this.message();
     if (!message.trim() && !this.attachments.images.length) return;
-    if (this.#exceedsRequest(message)) return this.notice.refuse(t("This message with its files is larger than {limit}, which is the limit of this server.", { limit: size(MOST_BYTES) }));
+    const limit = this.#exceededLimit(message);
+    if (limit) return this.notice.refuse(t("This message with its files is larger than {limit}, which is the limit of this server.", { limit: size(limit) }));
     if (this.budget.mayExceed(message)) {
       this.#checking = true;
       const result = await this.budget.count(message);
@@ -207,9 +209,12 @@ export class Composer {
     return attached && id === this.#id && !this.#busy;
   }
 
-  #exceedsRequest(message) {
+  // In bytes; 0 if the message can be sent.
+  #exceededLimit(message) {
+    const { request, text } = this.attachments.limits;
     const images = this.attachments.images.reduce((sum, image) => sum + image.length, 0);
-    return images + new TextEncoder().encode(JSON.stringify(message)).length > MOST_BYTES;
+    const bytes = new TextEncoder().encode(JSON.stringify(message)).length;
+    return bytes > text ? text : images + bytes > request ? request : 0;
   }
 
   #send(message, options = {}) {

@@ -23,10 +23,11 @@ async function readPdfFile(name, bytes) {
 const nameOf = (file) => file.name.replace(/[\s\p{Cc}\p{Cf}]+/gu, " ").trim().slice(0, 120) || t("file");
 
 // Resolves to {name, text}, {name, image}, or {name, refused}. `readsImages`: whether the model does; null if unknown.
-export async function readFile(file, readsImages) {
+// `most`: bytes of a message's images.
+export async function readFile(file, readsImages, most) {
   if (!isImage(file)) return readTextFile(file);
   const name = nameOf(file);
-  return readsImages ?? true ? readImage(file, name) : { name, refused: t("{name} was not attached: this model reads no images.", { name }) };
+  return readsImages ?? true ? readImage(file, name, most) : { name, refused: t("{name} was not attached: this model reads no images.", { name }) };
 }
 
 async function readTextFile(file) {

@@ -3,8 +3,8 @@
 import { t } from "../strings.js";
 
 const SENT = new Set(["image/png", "image/jpeg", "image/webp"]);
-const MOST_BYTES = 1_000_000; // of a file that is sent as it is: several fit in a message
-const MOST_PIXELS = 2048; // of a side
+const LEAST_BYTES = 1_000_000; // a file of at most this size is sent as it is
+const MOST_PIXELS = 2048; // of a side: about what the largest models see
 
 // A drawing (SVG) is a text.
 export const isImage = ({ type }) => type.startsWith("image/") && type !== "image/svg+xml";
@@ -29,11 +29,12 @@ async function asJpeg(bitmap) {
   return new Promise((resolve) => { canvas.toBlob(resolve, "image/jpeg", 0.88); });
 }
 
-// Resolves to {name, image}, or {name, refused}. `name`: without white space at its ends.
-export async function readImage(file, name) {
+// Resolves to {name, image}, or {name, refused}. `name`: without white space at its ends. `most`: bytes of a message's
+// images; a file of an eighth is sent as it is, so that several fit.
+export async function readImage(file, name, most) {
   try {
     const bitmap = await createImageBitmap(file, { imageOrientation: "from-image" });
-    const asItIs = SENT.has(file.type) && file.size <= MOST_BYTES && Math.max(bitmap.width, bitmap.height) <= MOST_PIXELS;
+    const asItIs = SENT.has(file.type) && file.size <= Math.max(LEAST_BYTES, most / 8) && Math.max(bitmap.width, bitmap.height) <= MOST_PIXELS;
     const image = await urlOf(asItIs ? file : await asJpeg(bitmap));
     bitmap.close();
     return { name, image };

@@ -17,8 +17,8 @@ class DeviceVisionTowers : public testing::DeviceTest,
 };
 INSTANTIATE_TEST_SUITE_P(All, DeviceVisionTowers,
                          ::testing::Combine(::testing::Values("cuda_bf16", "cuda_f16"),
-                                            ::testing::Values("mistral3", "pixtral", "llava", "gemma3", "qwen2_5_vl",
-                                                              "qwen3_vl", "qwen3_5")),
+                                            ::testing::Values("mistral3", "pixtral", "llava", "gemma3", "qwen2_vl",
+                                                              "qwen2_5_vl", "qwen3_vl", "qwen3_5")),
                          [](const auto& info) {
                            return std::string(std::get<0>(info.param)) + "_" + std::get<1>(info.param);
                          });

@@ -81,7 +81,7 @@ class ImageConversations : public ::testing::TestWithParam<const char*> {
 
 // An image of Gemma 3 is longer than a chunk and a step of these engines.
 INSTANTIATE_TEST_SUITE_P(Families, ImageConversations,
-                         ::testing::Values("mistral3", "gemma3", "qwen2_5_vl", "qwen3_vl", "qwen3_5"),
+                         ::testing::Values("mistral3", "gemma3", "qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST_P(ImageConversations, ATurnAfterAnImageCostsItsNewTokensOnly) {

@@ -20,7 +20,8 @@ class Projectors : public ::testing::Test {
 };
 
 class ProjectorFamilies : public ::testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(All, ProjectorFamilies, ::testing::Values("mistral3", "gemma3", "qwen2_5_vl", "qwen3_vl"),
+INSTANTIATE_TEST_SUITE_P(All, ProjectorFamilies,
+                         ::testing::Values("mistral3", "gemma3", "qwen2_vl", "qwen2_5_vl", "qwen3_vl"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST_P(ProjectorFamilies, EqualTheReference) {

@@ -28,8 +28,8 @@ class VisionTowers : public ::testing::TestWithParam<const char*> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Families, VisionTowers,
-                         ::testing::Values("mistral3", "pixtral", "llava", "gemma3", "qwen2_5_vl", "qwen3_vl",
-                                           "qwen3_5"),
+                         ::testing::Values("mistral3", "pixtral", "llava", "gemma3", "qwen2_vl", "qwen2_5_vl",
+                                           "qwen3_vl", "qwen3_5"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST_P(VisionTowers, PixelsEqualTheReference) {

@@ -99,6 +99,39 @@ TEST_F(ImageSessionTest, ExportsContainImages) {
   EXPECT_TRUE(std::equal(before.tokens.begin(), before.tokens.end(), after.tokens.begin()));
 }
 
+// Whatever an export writes, an import accepts.
+TEST_F(ImageSessionTest, ExportsAboveTheLimitOfImportsAreRefused) {
+  const std::string id = NewConversation();
+  const auto file = [](const std::string& name) { return FileOf(16, 16, name + std::string(18 << 20, 'x')); };
+  for (const char* name : {"a", "b", "c", "d", "a", "a", "a", "a"}) Turn(AskWith({"", "what?"}, {file(name)}, id));
+  const std::string bytes = table->ExportSession(me, id).value();
+  EXPECT_GT(bytes.size(), size_t{72} << 20) << "each file once";
+  EXPECT_LT(bytes.size(), size_t{73} << 20);
+  table->Flush();
+  const std::string copy = table->ImportSession(me, bytes).value().id;
+  EXPECT_EQ(ImagesIn(table->GetItems(me, copy)).size(), 8U);
+  table->Flush();
+  for (const char* name : {"e", "f", "g", "h"}) Turn(AskWith({"", "what?"}, {file(name)}, id));
+  const Status refused = table->ExportSession(me, id).status();
+  EXPECT_EQ(refused.reason(), "export_too_large");
+  EXPECT_THAT(refused.message(), ::testing::HasSubstr("145 MiB. An import may have 128"));
+  table->Flush();
+  const std::string fork = table->Fork(me, id, 16).value().id;
+  EXPECT_TRUE(table->ExportSession(me, fork).ok());
+}
+
+// The owner's limit holds for images of imports.
+TEST_F(ImageSessionTest, ImportsOfImagesCountForTheirOwner) {
+  const std::string id = NewConversation();
+  Turn(AskWith({"", "what?"}, {FileOf(16, 16, std::string(3 << 20, 'x'))}, id));
+  const std::string bytes = table->ExportSession(me, id).value();
+  options.max_bytes_per_owner = 2 << 20;
+  Restart();
+  EXPECT_EQ(table->ImportSession(me, bytes).status().code(), StatusCode::kOverloaded);
+  bool more = false;
+  EXPECT_EQ(table->ListIds(me.principal, "", 10, &more).value().size(), 1U);
+}
+
 TEST_F(ImageSessionTest, AModelThatLostItsImagesNamesThem) {
   const std::string id = NewConversation();
   Turn(AskWith({"", "what?"}, {FileOf(16, 16)}, id));

@@ -1,4 +1,5 @@
 // Conversations and responses over HTTP, through the router.
+#include "session/table/portable_session.h"
 #include "tests/ws/openai/routes_fixture.h"
 
 namespace ringside {
@@ -233,6 +234,13 @@ TEST_F(ConversationsTest, ExportAndImportRoundTrip) {
   engine.Answer(1, "a");
   client.Send(Create({{"conversation", copy}, {"input", "More"}}));
   EXPECT_EQ(engine.requests()[1].tokens, engine.requests()[2].tokens);
+}
+
+TEST_F(ConversationsTest, ImportsMayBeAsLargeAsExports) {
+  HttpRequest request;
+  request.method = "POST";
+  request.path = "/v1/conversations/import";
+  EXPECT_EQ(router.BodyLimit(request, 1), kMaxPortableBytes);
 }
 
 TEST_F(ConversationsTest, RefusesInvalidExports) {

@@ -308,6 +308,7 @@ TEST(ModelsTest, ListsTheModel) {
   EXPECT_EQ(list["data"][0]["max_model_len"], 4096);
   EXPECT_EQ(list["data"][0]["max_input_tokens"], 4096);
   EXPECT_EQ(list["data"][0]["ringside"]["session_len"], 9999);
+  EXPECT_EQ(list["data"][0]["ringside"]["max_request_bytes"], 4 << 20);
   EXPECT_EQ(list["data"][0]["defaults"]["top_p"], 0.9);
   EXPECT_EQ(list["data"][0]["defaults"]["max_output_tokens"], 64);
   EXPECT_EQ(nlohmann::json::parse(Ask(router, "GET", "/v1/models/owner/name").body), list["data"][0]);
