@@ -13,6 +13,11 @@ namespace {
 // Rows of logits that the network keeps until each is sampled.
 constexpr auto kMaxRowsWithDrafts = static_cast<int64_t>(kMaxDeferredRows);
 
+/// Whether the turn goes on with the token of this row.
+bool IsWanted(RunningTurn& turn, const TurnRow& row) {
+  return !turn.finished() && (turn.drafting() == nullptr || turn.drafting()->IsReached(row));
+}
+
 }  // namespace
 
 bool StepPipeline::LaunchedStep::Has(const RunningTurn* turn) const {
@@ -125,7 +130,8 @@ bool StepPipeline::ExpectsDrafts() {
   const std::optional<DraftCosts> costs = CostsOfDrafts(launched_->decoding);
   bool expects = false;
   for (const LogitsRow& row : launched_->logits) {
-    if (costs && !row.turn->finished()) expects = row.turn->ExpectsDraft(*costs) || expects;
+    DraftingTurn* drafting = row.turn->drafting();
+    if (costs && drafting != nullptr && !row.turn->finished()) expects = drafting->ExpectsDraft(*costs) || expects;
   }
   return expects;
 }
@@ -135,8 +141,8 @@ void StepPipeline::PlanDrafts(int64_t decoding, std::vector<StepTurn>* turns) co
   const std::optional<DraftCosts> costs = CostsOfDrafts(decoding);
   for (size_t i = 0; costs && i < turns->size(); ++i) {
     RunningTurn& turn = *slots_.running()[i];
-    if ((*turns)[i].remaining != 1 || !slots_.ReserveDrafts(turn, DraftCosts::kMaxDrafts)) continue;
-    (*turns)[i].drafts = turn.PlanDrafts(*costs);
+    if ((*turns)[i].remaining != 1 || turn.drafting() == nullptr) continue;
+    if (slots_.ReserveDrafts(turn, DraftCosts::kMaxDrafts)) (*turns)[i].drafts = turn.drafting()->PlanDrafts(*costs);
   }
 }
 
@@ -308,7 +314,7 @@ Status StepPipeline::FinishDrafts(const LaunchedStep& step) {
     const int64_t now = clock_.MonotonicNs();
     for (size_t i = 0; i < rows.size(); ++i) {
       const auto& [turn, row] = step.logits[rows[i]];
-      if (!turn->finished() && turn->IsReached(row)) turn->Take(row, sampled[i], now);
+      if (IsWanted(*turn, row)) turn->Take(row, sampled[i], now);
     }
   }
   step_time_.NoteDrafts(step.decoding, step.drafts, TimeOf(step));
@@ -322,16 +328,19 @@ Status StepPipeline::FinishDrafts(const LaunchedStep& step) {
 std::vector<size_t> StepPipeline::TakeKnownRows(const LaunchedStep& step, std::vector<RowsLeft>* left) const {
   std::vector<size_t> rows;
   for (auto& [turn, next, end] : *left) {
-    if (next == end || turn->finished() || !turn->IsReached(step.logits[next].row)) continue;
+    if (next == end || !IsWanted(*turn, step.logits[next].row)) continue;
     const auto after = static_cast<int64_t>(end - next) - 1;
-    const size_t until = network_.runs_ahead() && turn->ParamsKnownAhead(after) ? end : next + 1;
+    const bool known =
+        network_.runs_ahead() && turn->drafting() != nullptr && turn->drafting()->ParamsKnownAhead(after);
+    const size_t until = known ? end : next + 1;
     while (next < until) rows.push_back(next++);
   }
   return rows;
 }
 
 void StepPipeline::SettleDrafts(RunningTurn& turn) {
-  const int64_t accepted = turn.SettleDrafts();
+  if (turn.drafting() == nullptr) return;
+  const int64_t accepted = turn.drafting()->SettleDrafts();
   turn.NoteRows(accepted);
   served_.Add(turn.request().tenant, VirtualTokenCounter::kDecodeWeight * static_cast<double>(accepted));
   counts_.tokens_decoded += static_cast<uint64_t>(accepted);

@@ -11,12 +11,13 @@
 #include "engine/speculation/ngram_index.h"
 #include "engine/text/repetition_guard.h"
 #include "engine/turns/answer_constraint.h"
+#include "engine/turns/drafting_turn.h"
 #include "engine/turns/prompt_scores.h"
 #include "engine/turns/running_turn.h"
 
 namespace ringside {
 
-class GenerationTurn final : public RunningTurn {
+class GenerationTurn final : public RunningTurn, public DraftingTurn {
  public:
   using RunningTurn::RunningTurn;
 
@@ -26,6 +27,7 @@ class GenerationTurn final : public RunningTurn {
   RunAhead run_ahead() const override;
   RowSamplingParams Params(const TurnRow& row) override;
   void Take(const TurnRow& row, const SampledToken& token, int64_t now_ns) override;
+  DraftingTurn* drafting() override { return this; }
   bool ExpectsDraft(const DraftCosts& costs) override;
   int64_t PlanDrafts(const DraftCosts& costs) override;
   bool ParamsKnownAhead(int64_t tokens) const override;

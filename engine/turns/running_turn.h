@@ -13,9 +13,9 @@
 #include "engine/model/network.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
-#include "engine/speculation/draft_control.h"
 #include "engine/turn_request.h"
 #include "engine/turns/answer_stream.h"
+#include "engine/turns/drafting_turn.h"
 #include "engine/turns/turn_clock.h"
 #include "engine/turns/turn_images.h"
 
@@ -116,19 +116,8 @@ class RunningTurn {
   virtual RowSamplingParams Params(const TurnRow& row);
   /// Processes the result of a row. Sets finished() at the end. REQUIRES: not finished.
   virtual void Take(const TurnRow& row, const SampledToken& token, int64_t now_ns);
-  /// True if it will probably draft tokens once the one that is being sampled is known. Called at most once per token.
-  virtual bool ExpectsDraft(const DraftCosts& /*costs*/) { return false; }
-  /// True if the sampling parameters after the next 1 .. `tokens` tokens do not depend on them.
-  virtual bool ParamsKnownAhead(int64_t /*tokens*/) const { return false; }
-  /// Drafts tokens that its next step should verify, and returns their number. NextRows then gets a limit of 1 + the
-  /// number that the step has rows for.
-  virtual int64_t PlanDrafts(const DraftCosts& /*costs*/) { return 0; }
-  /// False for the row of a rejected draft token, or one after it: it is not sampled. Asked after Take of the rows
-  /// before it.
-  virtual bool IsReached(const TurnRow& /*row*/) const { return true; }
-  /// After the last row of a step with drafts: drops those that were rejected from the cache. Returns the number of
-  /// accepted ones, which are part of the timeline now.
-  virtual int64_t SettleDrafts() { return 0; }
+  /// Null if it never drafts tokens.
+  virtual DraftingTurn* drafting() { return nullptr; }
   /// True if the next rows of its prompt have logits.
   virtual bool scores_next() const { return false; }
   /// True if the next rows give scores or hidden states that are still missing; the turn keeps those when it loses its
