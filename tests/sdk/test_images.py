@@ -76,13 +76,18 @@ def test_every_face_reads_the_same_image(vision, sees):
     assert response.output_text.startswith(text)
 
 
-def test_a_turn_after_an_image_reuses_its_tokens(sees):
+def test_ten_turns_about_an_image_compute_it_once(sees):
     model = sees.models.list().data[0].id
-    first = sees.responses.create(model=model, input=[question()], max_output_tokens=16, temperature=0)
-    second = sees.responses.create(model=model, input="And now?", previous_response_id=first.id, max_output_tokens=16)
-    assert second.usage.input_tokens_details.cached_tokens >= first.usage.input_tokens
-    items = sees.responses.input_items.list(second.id, order="asc").data
-    assert items[0].content[0].type == "input_image" and items[0].content[0].image_url == URL
+    asked = question()
+    asked["content"].insert(0, {"type": "input_text", "text": "No other test has asked this: "})
+    response = sees.responses.create(model=model, input=[asked], max_output_tokens=16, temperature=0)
+    assert response.usage.input_tokens_details.cached_tokens < 10, "its image is not known"
+    for turn in range(2, 11):
+        known = response.usage.input_tokens
+        response = sees.responses.create(model=model, input=f"And {turn}?", previous_response_id=response.id, max_output_tokens=16)
+        assert response.usage.input_tokens_details.cached_tokens >= known, turn
+    items = sees.responses.input_items.list(response.id, order="asc").data
+    assert items[0].content[1].type == "input_image" and items[0].content[1].image_url == URL
 
 
 def test_faults_of_images_are_typed(sees):
