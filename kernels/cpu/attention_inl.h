@@ -186,22 +186,21 @@ void SoftmaxBlock(int64_t query, AttentionScratch* s) {
   s->block_sum[query] = Sum(sum);
 }
 
-/// o_b of `count` queries from `query` on: keys that all of them see together, the others one query at a time.
-void SumValues(const AttentionCall& call, const uint8_t* const* tiles, int64_t query, int64_t count,
-               AttentionScratch* s) {
+/// o_b: keys that all queries see together, the others one query at a time.
+void SumValues(const AttentionCall& call, const uint8_t* const* tiles, int64_t queries, AttentionScratch* s) {
   int64_t first = 0, last = kKeyBlock;
-  for (int64_t i = query; i < query + count; ++i) {
+  for (int64_t i = 0; i < queries; ++i) {
     if (s->first[i] > first) first = s->first[i];
     if (s->last[i] < last) last = s->last[i];
   }
   const bool together = first < last;
-  for (int64_t i = query; i < query + count; ++i) {
+  for (int64_t i = 0; i < queries; ++i) {
     AddValues(call, tiles, s->first[i], together ? first : s->last[i], 1, s->probabilities + i * kKeyBlock,
               s->block + i * kMaxHeadDim);
   }
   if (!together) return;
-  AddValues(call, tiles, first, last, count, s->probabilities + query * kKeyBlock, s->block + query * kMaxHeadDim);
-  for (int64_t i = query; i < query + count; ++i) {
+  AddValues(call, tiles, first, last, queries, s->probabilities, s->block);
+  for (int64_t i = 0; i < queries; ++i) {
     AddValues(call, tiles, last, s->last[i], 1, s->probabilities + i * kKeyBlock, s->block + i * kMaxHeadDim);
   }
 }
@@ -238,9 +237,7 @@ bool ComputeBlock(const AttentionCall& call, const AttentionTile& tile, int64_t 
     if (s->first[i] != s->last[i]) SoftmaxBlock(i, s);
     for (int64_t d = 0; d < call.value_dim; d += 16) Store(s->block + i * kMaxHeadDim + d, Zero());
   }
-  for (int64_t i = 0; i < queries; i += kValueQueries) {
-    SumValues(call, tiles, i, queries - i < kValueQueries ? queries - i : kValueQueries, s);
-  }
+  SumValues(call, tiles, queries, s);
   return true;
 }
 

@@ -108,6 +108,15 @@ void ScoreQueries(const uint8_t* const* tiles, int64_t first, int64_t last, int6
   if constexpr (kWideRegisters) {
     for (; i + 12 <= queries; next(12)) ScoreRange<C, 12, 2>(tiles, first, last, head_dim, q, queries, scores);
     for (; i + 6 <= queries; next(6)) ScoreRange<C, 6, 4>(tiles, first, last, head_dim, q, queries, scores);
+  } else {
+    // All queries before the next tile: the tiles of a block often share their sets of the first-level cache.
+    const int64_t sixes = queries / 6 * 6;
+    for (int64_t t = first; t < last; ++t) {
+      for (int64_t j = 0; j < sixes; j += 6) {
+        ScoreTiles<C, 6, 1>(tiles, t, head_dim, q + j, queries, scores + j * kKeyBlock);
+      }
+    }
+    next(sixes);
   }
   for (; i + 4 <= queries; next(4))
     ScoreRange<C, 4, kWideRegisters ? 4 : 1>(tiles, first, last, head_dim, q, queries, scores);
@@ -163,7 +172,7 @@ void Scores(const AttentionCall& call, const uint8_t* const* tiles, int64_t firs
 /// Bytes of a head's tile before its values.
 LANES_INLINE int64_t ValuesOffset(const AttentionCall& call) { return call.latent ? 0 : call.head_tile_bytes / 2; }
 
-constexpr int kValueQueries = kWideRegisters ? 12 : 3;  // queries that share a loaded value
+constexpr int64_t kValueKeys = 64;  // whose values fit the first-level cache
 
 /// Vectors of 16 dimensions that M queries accumulate at a time.
 constexpr int ValueVectors(int m) { return !kWideRegisters ? 1 : m > 6 ? 2 : 4; }
@@ -220,8 +229,8 @@ void SumAnyQueries(const AttentionCall& call, const uint8_t* const* tiles, int64
   const auto next = [&](int64_t m) LANES_LAMBDA { queries -= m, probabilities += m * kKeyBlock, o += m * kMaxHeadDim; };
   if constexpr (kWideRegisters) {
     for (; queries >= 12; next(12)) SumQueries<C, 12>(call, tiles, first, last, probabilities, o);
-    for (; queries >= 6; next(6)) SumQueries<C, 6>(call, tiles, first, last, probabilities, o);
   }
+  for (; queries >= 6; next(6)) SumQueries<C, 6>(call, tiles, first, last, probabilities, o);
   for (; queries >= 3; next(3)) SumQueries<C, 3>(call, tiles, first, last, probabilities, o);
   for (; queries >= 1; next(1)) SumQueries<C, 1>(call, tiles, first, last, probabilities, o);
 }
@@ -231,7 +240,13 @@ void AddValues(const AttentionCall& call, const uint8_t* const* tiles, int64_t f
                const float* probabilities, float* o) {
   if (first >= last) return;
   WithCacheType(call.kv_dtype, [&](auto cache) {
-    SumAnyQueries<decltype(cache)>(call, tiles, first, last, queries, probabilities, o);
+    // Registers for all queries: one pass. Else a few keys for all queries and dimensions before the next ones.
+    const int64_t step = kWideRegisters ? kKeyBlock : kValueKeys;
+    for (int64_t key = first; key < last;) {
+      const int64_t next = (key / step + 1) * step, end = next < last ? next : last;
+      SumAnyQueries<decltype(cache)>(call, tiles, key, end, queries, probabilities, o);
+      key = end;
+    }
   });
 }
 

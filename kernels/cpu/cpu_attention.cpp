@@ -3,6 +3,7 @@
 // rows of its group (shared_prefix_tiles.h).
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "kernels/attention_checks.h"
 #include "kernels/cpu/cpu_backend.h"
@@ -123,6 +124,11 @@ void CpuBackend::MakeTiles(const AttentionArgs& args) {
           work_.tiles.push_back(tile);
         }
       }
+    }
+    // Encoders: all rows see the same keys, and those of one head fit the caches.
+    if (args.seen == VisibleKeys::kPinned) {
+      std::ranges::sort(work_.tiles.begin() + work_.first_tiles.back(), work_.tiles.end(), {},
+                        [](const AttentionTile& tile) { return std::pair(tile.head, -tile.row); });
     }
   }
   work_.first_tiles.push_back(static_cast<int64_t>(work_.tiles.size()));

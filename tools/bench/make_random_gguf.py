@@ -8,7 +8,7 @@ weights about N(0, 0.02): no zeros, which would make a GPU faster, and zero mean
 would be alike and select the same experts. Matrices of one size share their blocks at different offsets, and long ones
 repeat every 64 million weights, so that writing is bound by the disk; routers and vectors differ. In Q4_K_M files the same matrices
 are Q6_K as with llama.cpp's quantizer: the head, and in about every second layer the values and the MLP's output. There
-is no vocabulary: benchmarks need none.
+is no vocabulary: most benchmarks need none; make_random_vision.py writes one.
 """
 
 import dataclasses
@@ -36,12 +36,18 @@ TURN = 977  # blocks
 
 
 def text(value):
-    return struct.pack("<Q", len(value)) + value.encode()
+    data = value.encode()
+    return struct.pack("<Q", len(data)) + data
 
 
-def metadata(shape):
-    entries = [text("general.architecture") + struct.pack("<I", STRING) + text(shape.architecture),
-               text("tokenizer.ggml.model") + struct.pack("<I", STRING) + text("no_vocab")]
+def string(key, value):
+    return text(key) + struct.pack("<I", STRING) + text(value)
+
+
+def metadata(shape, vocabulary=None):
+    """The entries; `vocabulary`: those of one."""
+    entries = [string("general.architecture", shape.architecture),
+               *(vocabulary or [string("tokenizer.ggml.model", "no_vocab")])]
     entries += [text(f"{shape.architecture}.{key}") + struct.pack("<II", U32, value)
                 for key, value in integers(shape).items()]
     entries += [text(f"{shape.architecture}.{key}") + struct.pack("<If", F32, value)
@@ -49,7 +55,7 @@ def metadata(shape):
     if shape.value_heads:
         entries.append(text(f"{shape.architecture}.rope.dimension_sections") +
                        struct.pack("<IIQ4I", ARRAY, U32, len(SECTIONS), *SECTIONS))
-    return len(entries), b"".join(entries)
+    return entries
 
 
 def blocks(rng, count, kind):
@@ -85,15 +91,18 @@ def main():
     shape = SHAPES[name]
     if layers:
         shape = dataclasses.replace(shape, layers=int(layers[0]))
-    plan = list(tensors(shape, kind))
+    write(path, metadata(shape), list(tensors(shape, kind)))
+
+
+def write(path, entries, plan):
+    """`plan`: tensors as those of random_shapes.tensors."""
     rng, offset, infos = numpy.random.default_rng(1), 0, []
     for tensor, sizes, of in plan:
         number, values, size, _, _ = TYPES[of]
         infos.append(text(tensor) + struct.pack(f"<I{len(sizes)}QIQ", len(sizes), *reversed(sizes), number, offset))
         offset += -(-math.prod(sizes) // values * size // ALIGNMENT) * ALIGNMENT
-    count, entries = metadata(shape)
     with open(path, "wb") as file:
-        file.write(b"GGUF" + struct.pack("<IQQ", 3, len(plan), count) + entries + b"".join(infos))
+        file.write(b"GGUF" + struct.pack("<IQQ", 3, len(plan), len(entries)) + b"".join(entries + infos))
         for i, (_, sizes, of) in enumerate(plan):
             file.write(b"\0" * (-file.tell() % ALIGNMENT))
             left, step = math.prod(sizes), (64 << 20) // sizes[-1] * sizes[-1]

@@ -30,11 +30,13 @@ class Shape:
     rotated: int = 64  # rotated dimensions beside the latent
     plain: int = 192  # dimensions of a head that are not rotated
     value: int = 256
+    window: int = 0  # of five of six layers, with norms after attention and MLP
 
 
 SHAPES = {
     "llama-1b": Shape("llama", 2048, 8192, 16, 32, 8, 128256, head=64, tied=True),
     "llama-8b": Shape("llama", 4096, 14336, 32, 32, 8, 128256),
+    "gemma3-4b": Shape("gemma3", 2560, 10240, 34, 8, 4, 262208, head=256, tied=True, window=1024),
     "llama-70b": Shape("llama", 8192, 28672, 80, 64, 8, 128256),
     "qwen3-30b-a3b": Shape("qwen3moe", 2048, 768, 48, 32, 4, 151936, experts=128, experts_used=8, expert_ffn=768),
     "qwen3.5-4b": Shape("qwen35", 2560, 9216, 32, 16, 4, 248320, head=256, tied=True, value_heads=32),
@@ -70,6 +72,8 @@ def integers(shape):
         numbers |= {"ssm.conv_kernel": KERNEL, "ssm.state_size": STATE, "ssm.group_count": shape.key_heads,
                     "ssm.time_step_rank": shape.value_heads, "ssm.inner_size": STATE * shape.value_heads,
                     "full_attention_interval": INTERVAL, "rope.dimension_count": shape.head // 4}
+    if shape.window:
+        numbers["attention.sliding_window"] = shape.window
     if shape.shared_ffn and not shape.latent:
         numbers["expert_shared_feed_forward_length"] = shape.shared_ffn
     return numbers
@@ -140,6 +144,9 @@ def delta_net(shape, plain, mixed):
 def mlp(shape, layer, plain, high):
     yield "attn_norm.weight", (shape.hidden,), "F32"
     yield ("post_attention_norm.weight" if shape.value_heads else "ffn_norm.weight"), (shape.hidden,), "F32"
+    if shape.window:
+        yield "post_attention_norm.weight", (shape.hidden,), "F32"
+        yield "post_ffw_norm.weight", (shape.hidden,), "F32"
     if shape.experts == 0 or layer < shape.dense_layers:
         yield from gated("", (), shape.ffn, shape.hidden, plain, high)
         return
