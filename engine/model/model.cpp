@@ -107,9 +107,7 @@ void Model::Finish(std::span<SampledToken> chosen) {
   });
 }
 
-bool Model::samples_rows() const {
-  return state_->slabs == nullptr && state_->spec.encoder_layers == 0;
-}
+bool Model::samples_rows() const { return state_->slabs == nullptr && state_->spec.encoder_layers == 0; }
 
 void Model::SampleRows(std::span<const size_t> rows, std::span<const RowSamplingParams> choices,
                        std::span<SampledToken> sampled) {

@@ -31,8 +31,8 @@ struct StepPart {
   // sequence starts with the ids vocab .. vocab + n - 1.
   int adapter = 0;
   bool hidden_states = false;  // also returns its rows' last hidden states: Network::hidden_states
-  // The embeddings of its image tokens (engine/vision/image_tokens.h), in order: ImageRows::Row of each, valid until the
-  // step is finished.
+  // The embeddings of its image tokens (engine/vision/image_tokens.h), in order: ImageRows::Row of each, valid until
+  // the step is finished.
   std::span<const std::byte* const> image_rows = {};
   // The images of the sequence up to the end of its rows, if the network has positions of rows and columns; else
   // ignored.
