@@ -9,8 +9,7 @@ import { readFile } from "./files.js";
 const TEXT_BYTES = 4 << 20; // of a request without its images
 const OTHER_FIELDS = 64 << 10; // bytes of a request besides the message
 
-// Bytes of a message's text, and of its images in base64. `request`: the server's limit of a request; servers that do
-// not report it have the limit of text.
+// In bytes, of images in base64. `request`: the server's own; a server that reports none has that of text.
 export function limitsOf(request = TEXT_BYTES) {
   const text = Math.min(request, TEXT_BYTES) - OTHER_FIELDS;
   return { request: request - OTHER_FIELDS, text, images: Math.max(text, request - TEXT_BYTES) };

@@ -1,4 +1,4 @@
-// Files that a reader drops, pastes or chooses, as text or image. Others are refused with the reason.
+// Attached files as text or image. Others are refused with the reason.
 import { size } from "../format.js";
 import { t } from "../strings.js";
 import { isImage, readImage } from "./image_file.js";

@@ -1,10 +1,9 @@
-// An image that a reader drops, pastes or chooses, as a data URL that the server reads: PNG, JPEG or WebP. Others that
-// the browser shows, and large ones, become a JPEG.
+// Images as data URLs that the server reads: PNG, JPEG or WebP. Others, and large ones, become a JPEG.
 import { t } from "../strings.js";
 
 const SENT = new Set(["image/png", "image/jpeg", "image/webp"]);
 const LEAST_BYTES = 1_000_000; // a file of at most this size is sent as it is
-const MOST_PIXELS = 2048; // of a side: about what the largest models see
+const MOST_PIXELS = 2048; // of a side
 
 // A drawing (SVG) is a text.
 export const isImage = ({ type }) => type.startsWith("image/") && type !== "image/svg+xml";
@@ -29,13 +28,12 @@ async function asJpeg(bitmap) {
   return new Promise((resolve) => { canvas.toBlob(resolve, "image/jpeg", 0.88); });
 }
 
-// Resolves to {name, image}, or {name, refused}. `name`: without white space at its ends. `most`: bytes of a message's
-// images; a file of an eighth is sent as it is, so that several fit.
+// Resolves to {name, image}, or {name, refused}. `most`: bytes of a message's images; several files of an eighth fit.
 export async function readImage(file, name, most) {
   try {
     const bitmap = await createImageBitmap(file, { imageOrientation: "from-image" });
-    const asItIs = SENT.has(file.type) && file.size <= Math.max(LEAST_BYTES, most / 8) && Math.max(bitmap.width, bitmap.height) <= MOST_PIXELS;
-    const image = await urlOf(asItIs ? file : await asJpeg(bitmap));
+    const isSmall = file.size <= Math.max(LEAST_BYTES, most / 8) && Math.max(bitmap.width, bitmap.height) <= MOST_PIXELS;
+    const image = await urlOf(isSmall && SENT.has(file.type) ? file : await asJpeg(bitmap));
     bitmap.close();
     return { name, image };
   } catch {
