@@ -12,7 +12,7 @@ namespace ringside {
 
 class ImageRows {
  public:
-  /// `rows` rows of unspecified values. `columns`: of the text network's stream, a multiple of them with
+  /// `rows` rows of unspecified values. `columns`: the hidden size of the text network, times 1 +
   /// ModelSpec::image_layers.
   ImageRows(DType dtype, int64_t rows, int64_t columns);
 
