@@ -432,7 +432,7 @@ void Decoder::Embed(const StepPlan& plan, const MicroBatch& batch) {
   const Tensor embedded = projected ? embedded_.Rows(backend_, batch.rows).value() : stream_;
   backend_.Embed(weights_.embedding, std::span(plan.ids).subspan(first, rows), own_.embedding_scale, embedded);
   for (const StepPlan::VirtualRows& prompt : plan.virtual_rows) EmbedVirtual(prompt, batch, embedded);
-  images_.Embed(plan.image_rows, batch, embedded);
+  images_.Embed(plan.image_rows, batch, normed_.Rows(backend_, batch.rows, embedded.cols).value(), embedded);
   if (projected) {
     const Weight* weights[] = {&weights_.project_in};
     backend_.Linear({.x = embedded, .weights = weights, .y = stream_});

@@ -8,7 +8,8 @@
 namespace ringside {
 
 Status ImageInputs::Reserve(int64_t rows, int64_t hidden) {
-  const auto bytes = static_cast<size_t>(StorageBytes(backend_.activation_dtype(), rows * (1 + layers_) * hidden));
+  const int64_t values = layers_ == 0 ? 0 : rows * (1 + layers_) * hidden;
+  const auto bytes = static_cast<size_t>(StorageBytes(backend_.activation_dtype(), values));
   if (memory_.bytes() >= bytes) return Status::Ok();
   memory_ = Buffer();  // free first: both at once might not fit
   ASSIGN_OR_RETURN(memory_, backend_.Allocate(bytes));
@@ -37,11 +38,12 @@ Tensor ImageInputs::Inputs(const Run& run, int64_t hidden) const {
   return {dtype, memory + StorageBytes(dtype, run.row * columns), run.rows, columns, columns};
 }
 
-void ImageInputs::Embed(std::span<const StepPlan::ImageRow> rows, const MicroBatch& batch, Tensor embedded) {
+void ImageInputs::Embed(std::span<const StepPlan::ImageRow> rows, const MicroBatch& batch, Tensor scratch,
+                        Tensor embedded) {
   FindRuns(rows, batch, (1 + layers_) * embedded.cols);
   if (!runs_.empty()) CHECK(Reserve(batch.rows, embedded.cols).ok());
   for (const Run& run : runs_) {
-    const Tensor inputs = Inputs(run, embedded.cols);
+    const Tensor inputs = layers_ > 0 ? Inputs(run, embedded.cols) : scratch.Rows(run.row, run.rows);
     backend_.CopyToDevice(inputs.data, run.values,
                           static_cast<size_t>(StorageBytes(inputs.dtype, inputs.rows * inputs.cols)));
     std::vector<int64_t> all(static_cast<size_t>(run.rows));

@@ -20,8 +20,9 @@ class ImageInputs {
   /// Workspace for steps of `rows` rows of `hidden` columns; a larger step makes it grow. ERRORS: kOverloaded without
   /// memory.
   Status Reserve(int64_t rows, int64_t hidden);
-  /// Replaces the embeddings of a micro-batch's image rows; its other rows are unchanged. embedded [T, D].
-  void Embed(std::span<const StepPlan::ImageRow> rows, const MicroBatch& batch, Tensor embedded);
+  /// Replaces the embeddings of a micro-batch's image rows; its other rows are unchanged. embedded [T, D]; `scratch`
+  /// [T, D], in the activation type, is overwritten.
+  void Embed(std::span<const StepPlan::ImageRow> rows, const MicroBatch& batch, Tensor scratch, Tensor embedded);
   /// Adds a layer's part of the same rows to the stream [T, D], after the layer.
   void Add(int64_t layer, Tensor stream);
 
@@ -37,7 +38,7 @@ class ImageInputs {
 
   Backend& backend_;
   const int64_t layers_;
-  Buffer memory_;  // the images' rows, at their places in the micro-batch
+  Buffer memory_;  // with layers: the images' rows, at their places in the micro-batch
   std::vector<Run> runs_;
 };
 
