@@ -13,7 +13,7 @@ namespace {
 // Rows of logits that the network keeps until each is sampled.
 constexpr auto kMaxRowsWithDrafts = static_cast<int64_t>(kMaxDeferredRows);
 
-/// Whether the turn goes on with the token of this row.
+/// Whether the turn takes the token of this row.
 bool IsWanted(RunningTurn& turn, const TurnRow& row) {
   return !turn.finished() && (turn.drafting() == nullptr || turn.drafting()->IsReached(row));
 }
@@ -126,7 +126,6 @@ std::optional<DraftCosts> StepPipeline::CostsOfDrafts(int64_t decoding) const {
 }
 
 bool StepPipeline::ExpectsDrafts() {
-  if (launched_->prompt_rows > 0) return false;
   const std::optional<DraftCosts> costs = CostsOfDrafts(launched_->decoding);
   bool expects = false;
   for (const LogitsRow& row : launched_->logits) {
@@ -148,18 +147,16 @@ void StepPipeline::PlanDrafts(int64_t decoding, std::vector<StepTurn>* turns) co
 
 bool StepPipeline::MayRunAhead() {
   constexpr double kLongNs = 15e6;
-  if (!network_.runs_ahead() || launched_->drafts > 0 || ExpectsDrafts()) return false;
+  if (!network_.runs_ahead() || launched_->drafts > 0) return false;
   // Hidden states exist for the last step only, so a step with embedded turns cannot overlap with the next one: either
   // the previous step's tokens would be late or these states would be lost.
   if (std::ranges::any_of(slots_.running(), [](const auto& turn) { return turn->request().embedded; })) return false;
   // Beam search cannot run ahead; the other turns would get two tokens for each one of a beam.
   if (std::ranges::any_of(launched_->logits, [](const LogitsRow& row) { return row.turn->branches() > 0; }))
     return false;
-  return launched_->prompt_rows == 0 ||
-         step_time_.DecodeNs(launched_->decoding) +
-                 step_time_.PromptNs(launched_->prompt_work +
-                                     static_cast<double>(launched_->scored_rows) * step_time_.LogitsWork()) <
-             kLongNs;
+  if (launched_->prompt_rows == 0) return !ExpectsDrafts();
+  const double scores = static_cast<double>(launched_->scored_rows) * step_time_.LogitsWork();
+  return step_time_.DecodeNs(launched_->decoding) + step_time_.PromptNs(launched_->prompt_work + scores) < kLongNs;
 }
 
 void StepPipeline::EncodeImages(std::vector<bool>* ready) {

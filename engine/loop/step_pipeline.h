@@ -105,7 +105,7 @@ class StepPipeline {
   std::vector<int64_t> Plan(const LaunchedStep* under_way, const std::vector<bool>& ready) const;
   /// The time of draft rows in a step with `decoding` decode rows; nullopt if it can have none.
   std::optional<DraftCosts> CostsOfDrafts(int64_t decoding) const;
-  /// Whether a turn will draft tokens after the step in flight.
+  /// Whether a turn will draft tokens after the step in flight, which computes no prompt. Called at most once per step.
   bool ExpectsDrafts();
   /// Sets the turns' drafts. `decoding`: decode rows of the step.
   void PlanDrafts(int64_t decoding, std::vector<StepTurn>* turns) const;
@@ -130,7 +130,8 @@ class StepPipeline {
   /// Finish of a step without drafts: distributes the sampled tokens.
   Status FinishTokens(const LaunchedStep& step);
   /// Finish of a step with drafts: samples the rows of each turn up to the first rejected draft token, each after the
-  /// token before it, but on a device, where each call has a price, all of them at once if their parameters are known.
+  /// token before it. On a device each call has a price: there a turn's rows are sampled at once if their parameters
+  /// are known.
   Status FinishDrafts(const LaunchedStep& step);
   /// Consecutive rows of a turn in LaunchedStep::logits that are not sampled yet.
   struct RowsLeft {

@@ -19,6 +19,7 @@ size_t DraftControl::ClassOf(int64_t matched) {
 }
 
 int64_t DraftControl::FindBest(int64_t matched, int64_t most, const DraftCosts& costs) const {
+  most = std::min(most, DraftCosts::kMaxDrafts);
   const double probability = acceptance_[ClassOf(matched)].probability();
   const auto decoding = static_cast<double>(costs.decoding);
   double accepted = 0, reached = 1, best_gain = 1;
@@ -33,7 +34,6 @@ int64_t DraftControl::FindBest(int64_t matched, int64_t most, const DraftCosts& 
 }
 
 bool DraftControl::Expects(int64_t matched, int64_t most, const DraftCosts& costs) {
-  most = std::min(most, DraftCosts::kMaxDrafts);
   if (matched == 0 || most <= 0) return false;
   if (FindBest(matched, most, costs) > 0 || skipped_ + 1 >= pause_ * costs.decoding) return true;
   ++skipped_;
@@ -41,7 +41,6 @@ bool DraftControl::Expects(int64_t matched, int64_t most, const DraftCosts& cost
 }
 
 int64_t DraftControl::Plan(int64_t matched, int64_t most, const DraftCosts& costs) {
-  most = std::min(most, DraftCosts::kMaxDrafts);
   if (matched == 0 || most <= 0) return 0;
   if (const int64_t best = FindBest(matched, most, costs); best > 0) {
     skipped_ = 0, pause_ = kMinPause;
