@@ -23,8 +23,8 @@ struct Patches {
   std::vector<int64_t> windows;          // patches of each window; one without windows
 };
 
-/// Replaces `out`, whose memory is reused: touching new memory takes longer than filling it. Values have this type, and
-/// a patch `padded` of them, the last ones 0. REQUIRES: the picture has tokens (ImageFormat::Tokens).
+/// Replaces `out`, whose memory is reused: touching new memory takes longer than filling it. Each patch has `padded`
+/// values of this type; the last ones are 0. REQUIRES: the picture has tokens (ImageFormat::Tokens).
 void MakePatches(const VisionSpec& spec, const Picture& picture, DType dtype, int64_t padded, Patches* out);
 
 }  // namespace ringside

@@ -73,7 +73,7 @@ class VisionTower {
   Buffer cache_;  // keys and values of the current layer
 
   int64_t patches_ = 0, layer_ = 0;  // of the current picture
-  /// Of the current picture, on the host; the memory is reused, because touching it anew takes longer than filling it.
+  /// The current picture on the host. The memory is reused: touching new memory takes longer than filling it.
   struct {
     Patches patches;
     std::vector<float> learned;         // [patches, hidden] interpolated positions, which depend on the size alone

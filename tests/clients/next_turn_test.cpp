@@ -57,7 +57,7 @@ TEST(AttachedFile, AnImageIsADataUrl) {
   EXPECT_EQ(files.size(), 1U);
 }
 
-// Base64 has four characters for three bytes; text may have 4 MiB besides the images, if the server takes more.
+// Base64 has four characters for three bytes; 4 MiB are left for text if the server takes more.
 TEST(AttachedFile, ImagesFillTheServersRequests) {
   EXPECT_EQ(MostImageBytes(0), MostImageBytes(4 << 20)) << "the limit of servers that do not report theirs";
   EXPECT_EQ(MostImageBytes(4 << 20), size_t{(4 << 20) - (64 << 10)} / 4 * 3);

@@ -21,7 +21,7 @@ namespace {
 constexpr size_t kMostFileNameBytes = 120;
 constexpr size_t kMostImageFileBytes = 20 << 20;  // the server's limit of one file
 constexpr int64_t kTextBytes = 4 << 20;           // of a request without its images
-constexpr int64_t kOtherFieldBytes = 64 << 10;    // of a request besides the message
+constexpr int64_t kOtherFieldBytes = 64 << 10;    // of a request without the message
 constexpr size_t kUrlHeadBytes = 100;             // of a data URL, and the fields around it
 
 std::string Megabytes(size_t bytes) {
@@ -138,7 +138,7 @@ Outcome<AttachedFile> ReadTextFile(const std::string& argument) {
   return AttachText(path.substr(path.rfind('/') + 1), std::move(*bytes));
 }
 
-// As the page: a server with a larger limit than that of text has room for all of it beside the images.
+// As the page: a server with a larger limit than that of text has room for a whole text and the images.
 size_t MostImageBytes(int64_t max_request_bytes) {
   const int64_t request = max_request_bytes > 0 ? max_request_bytes : kTextBytes;
   const int64_t base64 = std::max(std::min(request, kTextBytes) - kOtherFieldBytes, request - kTextBytes);

@@ -7,7 +7,7 @@ import { enlarge, imageElement } from "../text/images.js";
 import { readFile } from "./files.js";
 
 const TEXT_BYTES = 4 << 20; // of a request without its images
-const OTHER_FIELDS = 64 << 10; // bytes of a request besides the message
+const OTHER_FIELDS = 64 << 10; // bytes of a request without the message
 
 // In bytes, of images in base64. `request`: the server's own; a server that reports none has that of text.
 export function limitsOf(request = TEXT_BYTES) {
