@@ -8,7 +8,11 @@
 namespace ringside {
 
 /// Where draft tokens come from (engine/speculation/).
-enum class Speculation { kOff, kNgram };
+enum class Speculation {
+  kOff,
+  kNgram,  // earlier text of the conversation
+  kMtp,    // also the network's draft layer, if it has one
+};
 
 struct EngineOptions {
   static constexpr int64_t kTypicalTokens = 1024;  // typical length of a cache: determines the default number of slots

@@ -54,6 +54,15 @@ double StepTime::DraftNs(int64_t decoding, int64_t drafts) const {
   return static_cast<double>(drafts) * (row_ns > 0 ? row_ns : kGuess * DecodeNs(decoding));
 }
 
+void StepTime::NoteLayerDraft(int64_t tokens, int64_t took_ns) {
+  Learn(ns_per_layer_draft_, static_cast<double>(std::max<int64_t>(took_ns, 1)) / static_cast<double>(tokens));
+}
+
+double StepTime::LayerDraftNs(int64_t decoding) const {
+  constexpr double kGuess = 0.1;  // of a step
+  return ns_per_layer_draft_ > 0 ? std::min(ns_per_layer_draft_, DecodeNs(decoding)) : kGuess * DecodeNs(decoding);
+}
+
 double StepTime::PromptWork(int64_t decoding, double limit_ns, double unmeasured) const {
   if (ns_per_row_ == 0) return unmeasured;
   const double decode = DecodeNs(decoding);

@@ -16,10 +16,15 @@ class StepTime {
   /// Records a step with `decoding` decode rows and `drafts` draft rows. REQUIRES: drafts > 0.
   void NoteDrafts(int64_t decoding, int64_t drafts, int64_t took_ns);
 
+  /// Records a draft of the draft layer, of `tokens` passes.
+  void NoteLayerDraft(int64_t tokens, int64_t took_ns);
+
   /// Duration of a step that only decodes; 0 = not measured.
   double DecodeNs(int64_t decoding) const;
   /// Additional time of draft rows in a step with `decoding` decode rows; a guess until it is measured.
   double DraftNs(int64_t decoding, int64_t drafts) const;
+  /// Time of a pass of the draft layer; a guess until it is measured.
+  double LayerDraftNs(int64_t decoding) const;
   /// Additional time of prompt rows; 0 = not measured.
   double PromptNs(double prompt_work) const { return prompt_work * ns_per_row_; }
   /// Work of one row's logits; 0 = not measured.
@@ -32,6 +37,7 @@ class StepTime {
   using ByRows = std::array<double, 16>;  // by the number of rows, in powers of two; 0 = not measured
   ByRows decode_ns_{};
   ByRows draft_row_ns_{};  // of each draft row
+  double ns_per_layer_draft_ = 0;
   double ns_per_row_ = 0;
   double ns_per_logits_ = 0;
 };

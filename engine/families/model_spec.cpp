@@ -156,18 +156,18 @@ Status CheckRecurrence(const ModelSpec& spec) {
 }  // namespace
 
 int64_t ModelSpec::KvIndex(int64_t layer) const {
-  const int64_t source = layer == layers || OwnsKeys(layer) ? layer : Layer(layer).keys_of;
+  const int64_t source = layer >= layers || OwnsKeys(layer) ? layer : Layer(layer).keys_of;
   int64_t count = 0;
   for (int64_t before = 0; before < source; ++before) count += IsAttention(before) && OwnsKeys(before) ? 1 : 0;
   return count;
 }
 
-int64_t ModelSpec::attention_layers() const { return KvIndex(layers); }
+int64_t ModelSpec::attention_layers() const { return KvIndex(all_layers()); }
 
 std::vector<KvLayer> ModelSpec::varied_layers() const {
   std::vector<KvLayer> sizes;
   bool varied = false;
-  for (int64_t layer = 0; layer < layers; ++layer) {
+  for (int64_t layer = 0; layer < all_layers(); ++layer) {
     if (!IsAttention(layer) || !OwnsKeys(layer)) continue;
     sizes.push_back(KvSizes(layer));
     varied = varied || !(sizes.back() == KvLayer{kv_heads, head_dim});
@@ -187,7 +187,7 @@ bool ModelSpec::shares_keys() const {
 
 int64_t ModelSpec::Widest(int64_t (ModelSpec::*columns)(int64_t layer) const) const {
   int64_t widest = 0;
-  for (int64_t layer = 0; layer < layers; ++layer) widest = std::max(widest, (this->*columns)(layer));
+  for (int64_t layer = 0; layer < all_layers(); ++layer) widest = std::max(widest, (this->*columns)(layer));
   return widest;
 }
 
@@ -274,7 +274,7 @@ int64_t ModelSpec::widest_window() const {
 
 int64_t ModelSpec::widest_dense() const {
   int64_t widest = 0;
-  for (int64_t layer = 0; layer < layers; ++layer) widest = std::max(widest, DenseColumns(layer));
+  for (int64_t layer = 0; layer < all_layers(); ++layer) widest = std::max(widest, DenseColumns(layer));
   return widest;
 }
 
@@ -304,6 +304,11 @@ Status MakeLayerTraits(ModelSpec* spec) {
   return Status::Ok();
 }
 
+void AddDraftLayer(ModelSpec* spec) {
+  spec->draft_layers = 1;
+  if (!spec->layer_traits.empty()) spec->layer_traits.emplace_back();
+}
+
 Status ValidateSpec(const ModelSpec& spec) {
   RETURN_IF_ERROR(CheckLayers(spec));
   RETURN_IF_ERROR(CheckRange("hidden size", spec.hidden, 1, 1 << 17));
@@ -319,7 +324,7 @@ Status ValidateSpec(const ModelSpec& spec) {
   }
   if (!spec.layer_traits.empty()) {
     const auto traits = static_cast<int64_t>(spec.layer_traits.size());
-    RETURN_IF_ERROR(CheckRange("number of layer types", traits, spec.layers, spec.layers));
+    RETURN_IF_ERROR(CheckRange("number of layer types", traits, spec.all_layers(), spec.all_layers()));
   }
   RETURN_IF_ERROR(CheckMixture(spec));
   RETURN_IF_ERROR(CheckLatent(spec));

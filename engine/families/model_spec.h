@@ -173,12 +173,19 @@ struct ModelSpec {
   bool layer_scalar = false;      // a factor of the stream after each layer
   LayerFactors factors;
 
+  // A layer after the others that drafts tokens (multi-token prediction, DeepSeek-V3, DeepSeek-AI 2024): 0 or 1. It has
+  // the sizes of a layer with attention, and its own keys and values in the cache.
+  int64_t draft_layers = 0;
+  bool draft_experts_apart = false;  // its experts have a tensor each, although those of the others are joined
+
   float embedding_scale = 1;  // Gemma: sqrt(hidden)
   bool tied_head = false;     // the head shares the embedding's weights
   int64_t embedded = 0;       // width of embedding and head, if projected to the hidden size and back (OPT-350m)
   float logit_scale = 1;
   float logit_cap = 0;  // soft cap of the logits; 0: none
 
+  /// Layers of the network and its draft layer, whose number is `layers`.
+  int64_t all_layers() const { return layers + draft_layers; }
   /// The defaults for -1: no layer.
   LayerTraits Layer(int64_t layer) const {
     return layer < 0 || layer_traits.empty() ? LayerTraits{} : layer_traits[static_cast<size_t>(layer)];
@@ -206,7 +213,7 @@ struct ModelSpec {
   bool shares_keys() const;
   bool IsAttention(int64_t layer) const { return Layer(layer).mixer == Mixer::kAttention || Layer(layer).attends; }
   bool recurrent() const { return recurrence.mixer != Mixer::kNone; }
-  /// Number of layers with keys and values in the cache.
+  /// Number of layers with keys and values in the cache, the draft layer included.
   int64_t attention_layers() const;
   /// Number of layers with a recurrent state.
   int64_t recurrent_layers() const;
@@ -274,6 +281,9 @@ Status CheckLayers(const ModelSpec& spec);
 /// Sizes layer_traits; keeps the existing ones.
 /// ERRORS: as CheckLayers.
 Status MakeLayerTraits(ModelSpec* spec);
+
+/// Adds a draft layer, with attention over all keys.
+void AddDraftLayer(ModelSpec* spec);
 
 /// ERRORS: kInvalidArgument, with field and value, unless all sizes are sane and consistent.
 Status ValidateSpec(const ModelSpec& spec);

@@ -13,6 +13,7 @@ namespace {
 /// Name prefixes of a network and of its head.
 struct Prefixes {
   std::string_view network, head;
+  int64_t first = 0;  // number that the files have for the first layer with this prefix
 };
 
 void PlanTensor(const TensorRule& rule, const Prefixes& prefixes, int64_t layer, int64_t expert, NetworkPlan* plan) {
@@ -29,7 +30,7 @@ void PlanTensor(const TensorRule& rule, const Prefixes& prefixes, int64_t layer,
       name.replace(at, place.size(), std::to_string(number));
     }
   };
-  put("{}", layer), put("{e}", expert);
+  put("{}", layer - prefixes.first), put("{e}", expert);
   plan->tensors.push_back({.role = rule.role,
                            .encoder = rule.encoder,
                            .layer = layer,
@@ -40,9 +41,14 @@ void PlanTensor(const TensorRule& rule, const Prefixes& prefixes, int64_t layer,
                            .order = rule.order});
 }
 
-void PlanPart(std::span<const TensorRule> rules, const Prefixes& prefixes, bool encoder, int64_t layers,
+/// Layers [begin, end); -1 is the tensors without a layer.
+struct LayerRange {
+  int64_t begin = 0, end = 0;
+};
+
+void PlanPart(std::span<const TensorRule> rules, const Prefixes& prefixes, bool encoder, LayerRange layers,
               NetworkPlan* plan) {
-  for (int64_t layer = -1; layer < layers; ++layer) {
+  for (int64_t layer = layers.begin; layer < layers.end; ++layer) {
     for (const TensorRule& rule : rules) {
       if (rule.encoder != encoder) continue;
       if (IsPerLayer(rule.role) != (layer >= 0) || !IsRequired(rule.role, plan->spec, layer, encoder)) continue;
@@ -85,8 +91,26 @@ std::vector<TensorRule> JoinRules(std::span<const std::span<const TensorRule>> p
 
 void PlanTensors(std::span<const TensorRule> rules, std::string_view prefix, NetworkPlan* plan, std::string_view head) {
   const Prefixes prefixes{prefix, head};
-  PlanPart(rules, prefixes, false, plan->spec.layers, plan);
-  PlanPart(rules, prefixes, true, plan->spec.encoder_layers, plan);
+  PlanPart(rules, prefixes, false, {-1, plan->spec.layers}, plan);
+  PlanPart(rules, prefixes, true, {-1, plan->spec.encoder_layers}, plan);
+}
+
+void PlanDraftTensors(std::span<const TensorRule> rules, std::string_view prefix, const DraftRules& draft,
+                      NetworkPlan* plan) {
+  const std::span<const TensorRule> parts[] = {rules, draft.rules};
+  const int64_t layer = plan->spec.layers;
+  const bool own = !draft.prefix.empty();
+  PlanPart(JoinRules(parts), {own ? draft.prefix : prefix, "", own ? layer : 0}, false,
+           {layer, plan->spec.all_layers()}, plan);
+  for (const std::string_view copy : draft.copies) plan->ignored.push_back(DraftName(copy, prefix, draft, layer));
+}
+
+std::string DraftName(std::string_view name, std::string_view prefix, const DraftRules& draft, int64_t layer) {
+  std::string out = fmt::format("{}{}", draft.prefix.empty() ? prefix : draft.prefix, name);
+  if (const size_t at = out.find("{}"); at != std::string::npos) {
+    out.replace(at, 2, std::to_string(draft.prefix.empty() ? layer : 0));
+  }
+  return out;
 }
 
 }  // namespace ringside

@@ -43,9 +43,12 @@ struct NetworkPlan {
   DType dummy_type = DType::kF32;    // kScaledE4M3: matrices of dummy weights have a scale per block, as in the file
 };
 
+/// Whether a network's draft layer (ModelSpec::draft_layers) is planned, if the file has one.
+enum class DraftLayer { kSkip, kPlan };
+
 /// The plan of a GGUF file. ERRORS: kInvalidArgument, with the name, for an unknown architecture or rope scaling, an
 /// unsupported feature, and missing or inconsistent metadata.
-Result<NetworkPlan> PlanGguf(const GgufFile& file, const std::string& path);
+Result<NetworkPlan> PlanGguf(const GgufFile& file, const std::string& path, DraftLayer draft = DraftLayer::kSkip);
 
 /// "architecture 'x' is not supported", with the trait that is missing, or the list of supported ones if it is unknown.
 Status UnsupportedArchitecture(std::string_view architecture, std::span<const std::string_view> supported);
@@ -54,9 +57,9 @@ Status UnsupportedArchitecture(std::string_view architecture, std::span<const st
 Status CheckArchitecture(const FlatJson& config);
 
 /// The plan of a Hugging Face folder from its config.json and the names of its tensors (which determine the prefix of
-/// GPT-2's). ERRORS: as PlanGguf.
+/// GPT-2's); without names, the plan of dummy weights. ERRORS: as PlanGguf.
 Result<NetworkPlan> PlanHuggingFace(const FlatJson& config, std::span<const std::string_view> tensor_names,
-                                    const std::string& folder);
+                                    const std::string& folder, DraftLayer draft = DraftLayer::kSkip);
 
 /// Tensor name in one kind of file for one kind of network. "{}" is replaced by the layer's number, "{e}" by the
 /// expert's or stream's; expert tensors without "{e}" contain all experts.
@@ -67,6 +70,13 @@ struct TensorRule {
   RowOrder order = RowOrder::kPlain;
   bool encoder = false;
   bool one_row = false;  // the file's vector has shape [1, n]
+};
+
+/// The tensors of a draft layer, in addition to those of any layer.
+struct DraftRules {
+  std::string_view prefix;            // in place of the network's, if not empty; then the layer's number is 0
+  std::span<const TensorRule> rules;  // empty: the family has none
+  std::span<const std::string_view> copies = {};  // further tensors, equal to the network's own
 };
 
 constexpr TensorRule OfEncoder(TensorRole role, std::string_view name) {
@@ -80,5 +90,10 @@ std::vector<TensorRule> JoinRules(std::span<const std::span<const TensorRule>> p
 /// of the rules, in which they are loaded (and placed on a device); then an encoder's. `head`: the head's prefix.
 void PlanTensors(std::span<const TensorRule> rules, std::string_view prefix, NetworkPlan* plan,
                  std::string_view head = "");
+/// Adds the tensors of the draft layer of plan->spec. `rules`: the network's.
+void PlanDraftTensors(std::span<const TensorRule> rules, std::string_view prefix, const DraftRules& draft,
+                      NetworkPlan* plan);
+/// The name of a tensor of the draft layer. `prefix`: the network's; `layer`: its number there.
+std::string DraftName(std::string_view name, std::string_view prefix, const DraftRules& draft, int64_t layer);
 
 }  // namespace ringside

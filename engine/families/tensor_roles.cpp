@@ -52,7 +52,8 @@ bool IsRequired(TensorRole role, const ModelSpec& spec, int64_t layer, bool enco
   const Mixer mixer = layer < 0 || encoder ? Mixer::kAttention : spec.Layer(layer).mixer;
   const bool owns = layer < 0 || spec.OwnsKeys(layer), has_values = owns && !spec.Layer(layer).keys_are_values;
   const bool streams = spec.streams.count > 0;
-  const bool fused_experts = spec.fused_gate_up || spec.fused_experts;
+  const bool drafts = layer >= spec.layers;
+  const bool fused_experts = (spec.fused_gate_up || spec.fused_experts) && !(drafts && spec.draft_experts_apart);
   const bool head_norms = spec.qk_norm != QkNorm::kNone && spec.head_norm_weights;
   const bool attention = layer < 0 || encoder || spec.IsAttention(layer), latent = attention && spec.latent.rank > 0;
   const bool plain = attention && !latent, has_state = IsRecurrent(mixer) && mixer != Mixer::kConvolution;

@@ -71,7 +71,7 @@ double StepPipeline::NsPerPromptToken() const {
   return prompt_ns == 0 ? 0 : (step_time_.DecodeNs(decoding) + prompt_ns) / rows;
 }
 
-std::vector<int64_t> StepPipeline::Plan(const LaunchedStep* under_way, const std::vector<bool>& ready) const {
+std::vector<int64_t> StepPipeline::Plan(const LaunchedStep* under_way, const std::vector<bool>& ready) {
   const auto& running = slots_.running();
   // A turn whose cache is still loading starts with the first layers; each layer waits for its rows. If other turns
   // run, it joins them only when the whole cache should arrive before the step ends; otherwise they would wait for it.
@@ -122,6 +122,9 @@ std::optional<DraftCosts> StepPipeline::CostsOfDrafts(int64_t decoding) const {
   for (int64_t rows = 1; rows <= DraftCosts::kMaxDrafts; ++rows) {
     costs.extra[static_cast<size_t>(rows)] = step_time_.DraftNs(decoding, rows) / step_ns;
   }
+  if (options_.speculation == Speculation::kMtp && network_.has_draft_layer()) {
+    costs.layer_token = step_time_.LayerDraftNs(decoding) / step_ns;
+  }
   return costs;
 }
 
@@ -135,13 +138,34 @@ bool StepPipeline::ExpectsDrafts() {
   return expects;
 }
 
-void StepPipeline::PlanDrafts(int64_t decoding, std::vector<StepTurn>* turns) const {
+void StepPipeline::PlanDrafts(int64_t decoding, std::vector<StepTurn>* turns) {
   if (std::ranges::any_of(*turns, [](const StepTurn& turn) { return turn.remaining > 1; })) return;
   const std::optional<DraftCosts> costs = CostsOfDrafts(decoding);
+  std::vector<size_t> by_layer;
   for (size_t i = 0; costs && i < turns->size(); ++i) {
     RunningTurn& turn = *slots_.running()[i];
     if ((*turns)[i].remaining != 1 || turn.drafting() == nullptr) continue;
-    if (slots_.ReserveDrafts(turn, DraftCosts::kMaxDrafts)) (*turns)[i].drafts = turn.drafting()->PlanDrafts(*costs);
+    if (!slots_.ReserveDrafts(turn, DraftCosts::kMaxDrafts)) continue;
+    (*turns)[i].drafts = turn.drafting()->PlanDrafts(*costs);
+    if (turn.drafting()->wanted_drafts() > 0) by_layer.push_back(i);
+  }
+  if (!by_layer.empty()) DraftByLayer(by_layer, turns);
+}
+
+void StepPipeline::DraftByLayer(std::span<const size_t> places, std::vector<StepTurn>* turns) {
+  std::vector<DraftPart> parts;
+  int64_t passes = 0;
+  for (const size_t i : places) {
+    RunningTurn& turn = *slots_.running()[i];
+    const int64_t wanted = turn.drafting()->wanted_drafts();
+    parts.push_back({turn.sequence()->cache(), turn.request().tokens.back(), wanted, turn.images().grids()});
+    passes = std::max(passes, wanted);
+  }
+  const int64_t begun = clock_.MonotonicNs();
+  std::vector<std::vector<TokenId>> drafted = network_.Draft(parts);
+  step_time_.NoteLayerDraft(passes, clock_.MonotonicNs() - begun);
+  for (size_t i = 0; i < places.size(); ++i) {
+    (*turns)[places[i]].drafts = slots_.running()[places[i]]->drafting()->TakeDrafts(std::move(drafted[i]));
   }
 }
 

@@ -102,13 +102,15 @@ class StepPipeline {
 
   /// Tokens of each running turn in the next step, assuming that `under_way` finishes first. `ready`: whether each can
   /// take part.
-  std::vector<int64_t> Plan(const LaunchedStep* under_way, const std::vector<bool>& ready) const;
+  std::vector<int64_t> Plan(const LaunchedStep* under_way, const std::vector<bool>& ready);
   /// The time of draft rows in a step with `decoding` decode rows; nullopt if it can have none.
   std::optional<DraftCosts> CostsOfDrafts(int64_t decoding) const;
   /// Whether a turn will draft tokens after the step in flight, which computes no prompt. Called at most once per step.
   bool ExpectsDrafts();
   /// Sets the turns' drafts. `decoding`: decode rows of the step.
-  void PlanDrafts(int64_t decoding, std::vector<StepTurn>* turns) const;
+  void PlanDrafts(int64_t decoding, std::vector<StepTurn>* turns);
+  /// Those of the turns that want tokens of the draft layer, by their places.
+  void DraftByLayer(std::span<const size_t> places, std::vector<StepTurn>* turns);
   /// Prompt rows that a step of `limit_ns` may have in addition to `decoding` decode rows.
   int64_t PromptRows(int64_t decoding, double limit_ns) const;
   /// Cost of a row at this position, in units of a row without attention.

@@ -80,7 +80,11 @@ Decoder::Decoder(Backend& backend, const ModelSpec& spec, const Shard& shard, st
       hidden_{.columns = spec.embedded},
       logits_{.columns = spec.vocab},
       encoder_{.keys = {.columns = 2 * spec.kv_heads * spec.head_dim, .dtype = backend.activation_dtype()},
-               .cache = {}} {}
+               .cache = {}},
+      draft_{.hidden = {.columns = spec.draft_layers > 0 ? spec.hidden : 0},
+             .before = {.columns = spec.draft_layers > 0 ? spec.hidden : 0},
+             .inputs = {.columns = spec.draft_layers > 0 ? 2 * spec.hidden : 0, .dtype = backend.activation_dtype()},
+             .stream = {.columns = spec.draft_layers > 0 ? spec.hidden : 0}} {}
 
 Result<Tensor> Decoder::Scratch::Rows(Backend& backend, int64_t rows, int64_t width) {
   const auto bytes = static_cast<size_t>(StorageBytes(dtype, rows * columns));
@@ -121,6 +125,7 @@ Status Decoder::Reserve(int64_t rows) {
     RETURN_IF_ERROR(scratch->Rows(backend_, together).status());
   }
   RETURN_IF_ERROR(images_.Reserve(together, own_.hidden));
+  RETURN_IF_ERROR(ReserveDraft(together));
   if (own_.encoder_layers > 0) {
     RETURN_IF_ERROR(encoder_.keys.Rows(backend_, rows).status());
     RETURN_IF_ERROR(EncoderCache(rows).status());
@@ -342,7 +347,13 @@ void Decoder::Run(const StepPlan& plan, const KvShape& shape, std::span<const At
       Embed(plan, batch);
     else
       backend_.ReceiveRows(stream_);
+    const bool drafts = own_.draft_layers > 0;
+    const Tensor inputs = drafts ? DraftEmbeddings(stream_) : Tensor{};
     RunLayers(batch, shape);
+    if (drafts) {
+      const Tensor before = KeepHidden(HiddenBefore(plan.rows_before, false), batch.segments);
+      StoreDraftKeys(DraftStream(inputs, before), batch, shape);
+    }
     if (!shard_.chooses()) backend_.SendRows(stream_);
   }
   stream_ = all;
@@ -456,9 +467,8 @@ void Decoder::EmbedVirtual(const StepPlan::VirtualRows& rows, const MicroBatch& 
   backend_.Embed(prompt, ids, 1, embedded.Rows(begin - batch.first_row, end - begin));
 }
 
-void Decoder::RunLayers(const MicroBatch& batch, const KvShape& shape) {
-  const std::vector<float> query_scales = QueryScales(own_, batch);
-  LayerStep step{
+Decoder::LayerStep Decoder::FirstStep(const MicroBatch& batch, const KvShape& shape) const {
+  return {
       .attention = {.shape = shape,
                     .heads = own_.heads,
                     .rotary = own_.rotary,
@@ -469,34 +479,45 @@ void Decoder::RunLayers(const MicroBatch& batch, const KvShape& shape) {
                                .bias_reach = own_.bias_reach},
                     .seen = own_.encoder_layers > 0 ? VisibleKeys::kRing : VisibleKeys::kBefore,
                     .segments = batch.segments,
-                    .step = ++attention_step_},
+                    .step = attention_step_},
       .recurrence = {.sizes = own_.recurrence, .shape = shape, .segments = batch.segments, .step = attention_step_}};
+}
+
+void Decoder::EnterLayer(int64_t layer, const MicroBatch& batch, std::span<const float> query_scales,
+                         LayerStep* step) const {
+  const LayerTraits traits = own_.Layer(layer);
+  const bool rotates = own_.rope_pairs != RopePairs::kNone && traits.rotation >= 0;
+  AttentionArgs& attention = step->attention;
+  step->layer = layer;
+  step->mixer = traits.mixer;
+  step->attends = own_.IsAttention(layer);
+  if (step->attends) attention.layer = own_.KvIndex(layer);
+  attention.heads = own_.Heads(layer);
+  attention.query_scales = traits.plain_scores || query_scales.empty() ? nullptr : query_scales.data();
+  attention.scores.chunked = traits.chunked;
+  attention.stored = !own_.OwnsKeys(layer);
+  if (rotates) {
+    attention.rotary = 2 * std::ssize(own_.rotations[static_cast<size_t>(traits.rotation)].inverse_frequencies);
+  }
+  attention.pairs = rotates ? own_.rope_pairs : RopePairs::kNone;
+  attention.angles = rotates ? batch.angles[static_cast<size_t>(traits.rotation)] : RopeAngles{};
+  attention.scores.window = traits.window;
+}
+
+void Decoder::RunLayers(const MicroBatch& batch, const KvShape& shape) {
+  const std::vector<float> query_scales = QueryScales(own_, batch);
+  ++attention_step_;
+  LayerStep step = FirstStep(batch, shape);
   if (own_.streams.count > 0) SplitStreams();
   for (int64_t layer = 0; layer < own_.layers; ++layer) {
-    const LayerTraits traits = own_.Layer(layer);
-    const bool rotates = own_.rope_pairs != RopePairs::kNone && traits.rotation >= 0;
-    step.layer = layer;
-    step.mixer = traits.mixer;
-    step.attends = own_.IsAttention(layer);
-    if (step.attends) step.attention.layer = own_.KvIndex(layer);
-    step.attention.heads = own_.Heads(layer);
-    step.attention.query_scales = traits.plain_scores || query_scales.empty() ? nullptr : query_scales.data();
-    step.attention.scores.chunked = traits.chunked;
-    step.attention.stored = !own_.OwnsKeys(layer);
-    if (rotates) {
-      const auto& frequencies = own_.rotations[static_cast<size_t>(traits.rotation)].inverse_frequencies;
-      step.attention.rotary = 2 * std::ssize(frequencies);
-    }
-    step.attention.pairs = rotates ? own_.rope_pairs : RopePairs::kNone;
-    step.attention.angles = rotates ? batch.angles[static_cast<size_t>(traits.rotation)] : RopeAngles{};
-    step.attention.scores.window = traits.window;
+    EnterLayer(layer, batch, query_scales, &step);
     const LayerWeights& weights = weights_.layers[static_cast<size_t>(layer)];
     if (own_.streams.count > 0)
       BlockOfStreams(weights, step);
     else
       Block(weights, step);
     images_.Add(layer, stream_);
-    if (IsRecurrent(traits.mixer)) ++step.recurrence.layer;
+    if (IsRecurrent(step.mixer)) ++step.recurrence.layer;
   }
   if (own_.streams.count > 0) JoinStreams();
 }

@@ -37,6 +37,9 @@ class Decoder final : public RankDecoder {
   void KeepLogits() override;
   void ChooseKept(std::span<const RowSamplingParams> choices, std::span<const size_t> rows) override;
   std::vector<SampledToken> Finish() override;
+  /// Samples the most probable token of each of the plan's rows by the draft layer, for Finish. `drafted`:
+  /// StepPlan::rows_before are rows of the last Draft.
+  void Draft(const StepPlan& plan, bool drafted);
   /// Hidden states of the last step, on ranks of the last stage: [StepPlan::hidden_rows, D].
   const std::vector<float>& hidden_states() const { return hidden_states_; }
 
@@ -69,6 +72,14 @@ class Decoder final : public RankDecoder {
     Scratch keys;  // [T, 2G d] keys and values of the encoder's rows
     Buffer cache;  // of the current encoder layer
   };
+  /// Of the draft layer. [rows, D], in float32 but for the inputs.
+  struct DraftScratch {
+    Scratch hidden;  // zeros; the output of the final norm of the last step's rows; results of the draft layer
+    Scratch before;  // the hidden state before each row
+    Scratch inputs;  // [rows, 2D]
+    Scratch stream;
+    int64_t last_rows = 0, drafted_rows = 0;  // of `hidden`, after the zeros
+  };
   /// A launched step.
   struct Begun {
     uint64_t submission = 0;
@@ -89,6 +100,18 @@ class Decoder final : public RankDecoder {
   void Embed(const StepPlan& plan, const MicroBatch& batch);
   void EmbedVirtual(const StepPlan::VirtualRows& rows, const MicroBatch& batch, Tensor embedded);
   void RunLayers(const MicroBatch& batch, const KvShape& shape);
+  // The draft layer (decoder_draft.cpp).
+  Status ReserveDraft(int64_t rows);
+  const LayerWeights& WeightsOfDraft() const { return weights_.layers[static_cast<size_t>(own_.layers)]; }
+  /// Its inputs, with the part of these embeddings.
+  Tensor DraftEmbeddings(Tensor embedded);
+  /// The hidden states before rows, from the last step or, if `drafted`, from the last Draft.
+  Tensor HiddenBefore(std::span<const int64_t> rows_before, bool drafted);
+  /// Keeps the hidden states of the stream's rows and returns those before them. `before`: of the segments.
+  Tensor KeepHidden(Tensor before, std::span<const AttentionSegment> segments);
+  /// The stream that enters the layer. `inputs`: DraftEmbeddings.
+  Tensor DraftStream(Tensor inputs, Tensor before);
+  void StoreDraftKeys(Tensor stream, const MicroBatch& batch, const KvShape& shape);
   /// One layer's part of a step.
   struct LayerStep {
     AttentionArgs attention;  // its layer is counted among those with attention
@@ -97,6 +120,10 @@ class Decoder final : public RankDecoder {
     Mixer mixer = Mixer::kAttention;
     bool attends = true;
   };
+  /// What all layers of a step have in common.
+  LayerStep FirstStep(const MicroBatch& batch, const KvShape& shape) const;
+  /// Sets a layer's part. `query_scales`: of the rows.
+  void EnterLayer(int64_t layer, const MicroBatch& batch, std::span<const float> query_scales, LayerStep* step) const;
   void Block(const LayerWeights& w, const LayerStep& step);
   void Norm(Tensor x, const DeviceVector& weight, const DeviceVector& bias, Tensor y) const;
   /// x = the norm of a layer's output.
@@ -191,6 +218,7 @@ class Decoder final : public RankDecoder {
   Scratch logits_;      // [a few rows, V]
   Scratch low_rank_;    // [T, r], r: ranks of all adapters of one input
   EncoderScratch encoder_;
+  DraftScratch draft_;
   const DeviceVector none_;
 
   uint64_t attention_step_ = 0;            // AttentionArgs::step

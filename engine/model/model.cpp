@@ -4,6 +4,7 @@
 
 #include "engine/model/model_facts.h"
 #include "engine/model/model_state.h"
+#include "kernels/deferred_token.h"
 
 namespace ringside {
 
@@ -114,6 +115,43 @@ void Model::SampleRows(std::span<const size_t> rows, std::span<const RowSampling
   CHECK(samples_rows());
   state_->group.Run([&](size_t rank) { state_->decoder(rank).ChooseKept(choices, rows); });
   Finish(sampled);
+}
+
+bool Model::has_draft_layer() const { return state_->spec.draft_layers > 0; }
+
+std::vector<std::vector<TokenId>> Model::Draft(std::span<const DraftPart> parts) {
+  CHECK(has_draft_layer());
+  Decoder& decoder = *state_->decoders.front();
+  std::vector<std::vector<TokenId>> drafted(parts.size());
+  std::vector<std::vector<size_t>> passes;  // the parts of each pass
+  std::vector<int64_t> row_of(parts.size());
+  for (int64_t ahead = 0;; ++ahead) {
+    std::vector<StepPlanner::DraftRow> rows;
+    std::vector<size_t> pass;
+    std::vector<int64_t> rows_before;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      if (parts[i].count <= ahead) continue;
+      // The token of an earlier pass is still on the device.
+      rows.push_back({&parts[i], ahead == 0 ? parts[i].token : DeferredToken(static_cast<size_t>(row_of[i]))});
+      if (ahead > 0) rows_before.push_back(row_of[i]);
+      row_of[i] = std::ssize(pass);
+      pass.push_back(i);
+    }
+    if (rows.empty()) break;
+    state_->planner.PlanDraft(rows, ahead, &state_->draft_plan);
+    if (ahead > 0) state_->draft_plan.rows_before = std::move(rows_before);
+    decoder.Draft(state_->draft_plan, ahead > 0);
+    passes.push_back(std::move(pass));
+  }
+  for (size_t ahead = 0; ahead < passes.size(); ++ahead) {
+    const std::vector<SampledToken> sampled = decoder.Finish();
+    for (size_t row = 0; row < sampled.size(); ++row) {
+      std::vector<TokenId>& tokens = drafted[passes[ahead][row]];
+      const bool follows = tokens.size() == ahead;  // no earlier one failed
+      if (follows && sampled[row].outcome == SampledToken::Outcome::kChosen) tokens.push_back(sampled[row].id);
+    }
+  }
+  return drafted;
 }
 
 std::span<const float> Model::hidden_states() const { return state_->decoders.front()->hidden_states(); }

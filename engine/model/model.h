@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "cache/snapshot.h"
 #include "engine/families/model_spec.h"
+#include "engine/families/network_plan.h"
 #include "engine/model/network.h"
 #include "engine/model/weights/load_format.h"
 #include "engine/text/tokenizer.h"
@@ -31,9 +32,10 @@ class Model final : public Network {
   /// split into that many parts.
   ///
   /// kDummy needs no *.safetensors: weights are random (kernels/random_weights.h), the same for any number of ranks. If
-  /// the folder has no tokenizer either, tokens are bytes and dummy words.
+  /// the folder has no tokenizer either, tokens are bytes and dummy words. Several ranks have no draft layer.
   static Result<std::unique_ptr<Model>> Load(const std::string& path, std::span<Backend* const> ranks, int stages = 1,
-                                             LoadFormat format = LoadFormat::kAuto);
+                                             LoadFormat format = LoadFormat::kAuto,
+                                             DraftLayer draft = DraftLayer::kSkip);
   /// As above, in the first of several processes, which all have the same number of ranks. Waits until all have loaded.
   /// REQUIRES: `processes` outlives the model. ERRORS: the first failure of any process; kInvalidArgument, with the
   /// process, if one has loaded something else.
@@ -93,6 +95,8 @@ class Model final : public Network {
   void SampleRows(std::span<const size_t> rows, std::span<const RowSamplingParams> choices,
                   std::span<SampledToken> sampled) override;
   std::span<const float> hidden_states() const override;
+  bool has_draft_layer() const override;
+  std::vector<std::vector<TokenId>> Draft(std::span<const DraftPart> parts) override;
 
  private:
   struct State;

@@ -55,8 +55,8 @@ Status CheckTokenizer(const std::string& path, const TokenizerData& tokenizer, c
   return InvalidArgument(fmt::format("{}: the tokenizer has {} tokens, the model {}", path, tokens, spec.vocab));
 }
 
-Result<ModelFiles> OpenCheckedFiles(const std::string& path, const Backend& backend) {
-  ASSIGN_OR_RETURN(ModelFiles files, OpenModelFiles(path));
+Result<ModelFiles> OpenCheckedFiles(const std::string& path, const Backend& backend, DraftLayer draft) {
+  ASSIGN_OR_RETURN(ModelFiles files, OpenModelFiles(path, draft));
   RETURN_IF_ERROR(WithPath(path, CheckNeeds(files.plan.spec, backend)));
   RETURN_IF_ERROR(WithPath(path, CheckTensors(files.plan, files.tensors, files.unsupported)));
   RETURN_IF_ERROR(CheckTokenizer(path, files.tokenizer, files.plan.spec));

@@ -14,7 +14,8 @@ namespace ringside {
 class Backend;
 
 /// As OpenModelFiles, with every check of Model::Load that needs no weights. ERRORS: as Model::Load, with the path.
-Result<ModelFiles> OpenCheckedFiles(const std::string& path, const Backend& backend);
+Result<ModelFiles> OpenCheckedFiles(const std::string& path, const Backend& backend,
+                                    DraftLayer draft = DraftLayer::kSkip);
 
 /// ERRORS: kInvalidArgument, with path and numbers, if the tokenizer has more tokens than the network.
 Status CheckTokenizer(const std::string& path, const TokenizerData& tokenizer, const ModelSpec& spec);

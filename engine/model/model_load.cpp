@@ -43,8 +43,8 @@ Status Model::State::LoadNetwork(const NetworkPlan& network, const WeightsOf& we
   return Status::Ok();
 }
 
-Status Model::State::LoadFiles(const std::string& path, Digest* digest) {
-  ASSIGN_OR_RETURN(ModelFiles files, OpenCheckedFiles(path, *backends.front()));
+Status Model::State::LoadFiles(const std::string& path, DraftLayer draft, Digest* digest) {
+  ASSIGN_OR_RETURN(ModelFiles files, OpenCheckedFiles(path, *backends.front(), draft));
   for (const FileTensor& tensor : files.tensors) block = std::max(block, Traits(tensor.data.dtype).block_elements);
   const WeightsOf weights_of = [&](const Shard& shard, Backend& backend, Digest* of_first) {
     return LoadWeights(files.plan, files.tensors, shard, backend, of_first);
@@ -79,9 +79,9 @@ Status Model::State::LoadVision(const VisionFiles* vision, Digest* digest) {
   return Status::Ok();
 }
 
-Status Model::State::MakeDummy(const std::string& folder, Digest* digest) {
+Status Model::State::MakeDummy(const std::string& folder, DraftLayer draft, Digest* digest) {
   ASSIGN_OR_RETURN(const FlatJson config, FlatJson::ReadFile(folder + "/config.json"));
-  auto plan = PlanHuggingFace(config, {}, folder);
+  auto plan = PlanHuggingFace(config, {}, folder, draft);
   RETURN_IF_ERROR(WithPath(folder, plan.status()));
   RETURN_IF_ERROR(WithPath(folder, CheckNeeds(plan->spec, *backends.front())));
   const WeightsOf weights_of = [&](const Shard& shard, Backend& backend, Digest* of_first) {
@@ -98,18 +98,19 @@ Result<std::unique_ptr<Model>> Model::Load(const std::string& path, Backend& bac
   return Load(path, {&only, 1});
 }
 
-Status Model::State::Load(const std::string& path, LoadFormat format) {
+Status Model::State::Load(const std::string& path, LoadFormat format, DraftLayer draft) {
   Digest digest;
-  RETURN_IF_ERROR(format == LoadFormat::kDummy ? MakeDummy(path, &digest) : LoadFiles(path, &digest));
+  if (layout.ranks() > 1) draft = DraftLayer::kSkip;
+  RETURN_IF_ERROR(format == LoadFormat::kDummy ? MakeDummy(path, draft, &digest) : LoadFiles(path, draft, &digest));
   fingerprint =
       FingerprintOf(digest.Get(), tokenizer, chat_template, backends.front()->activation_dtype(), weight_type);
   return Status::Ok();
 }
 
 Result<std::unique_ptr<Model>> Model::Load(const std::string& path, std::span<Backend* const> ranks, int stages,
-                                           LoadFormat format) {
+                                           LoadFormat format, DraftLayer draft) {
   auto state = std::make_unique<State>(ranks, stages, nullptr);
-  RETURN_IF_ERROR(state->Load(path, format));
+  RETURN_IF_ERROR(state->Load(path, format, draft));
   return std::unique_ptr<Model>(new Model(std::move(state)));
 }
 

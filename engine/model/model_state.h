@@ -44,6 +44,7 @@ struct Model::State {
   std::unique_ptr<SlabShards> slabs;  // null for a single rank
   StepPlanner planner;
   StepPlan plan;
+  StepPlan draft_plan;                             // of a pass of the draft layer
   std::optional<ImageFormat> image_format;         // with `images`
   int64_t whole_image_tokens = 0;                  // NetworkShape::whole_image_tokens
   std::unique_ptr<ImageEncoder> images;            // null if it reads none
@@ -53,11 +54,11 @@ struct Model::State {
                                     // types
 
   /// Loads everything.
-  Status Load(const std::string& path, LoadFormat format);
-  Status LoadFiles(const std::string& path, Digest* digest);
+  Status Load(const std::string& path, LoadFormat format, DraftLayer draft = DraftLayer::kSkip);
+  Status LoadFiles(const std::string& path, DraftLayer draft, Digest* digest);
   /// Loads the vision tower, if there is one. Several ranks read no images.
   Status LoadVision(const VisionFiles* vision, Digest* digest);
-  Status MakeDummy(const std::string& folder, Digest* digest);
+  Status MakeDummy(const std::string& folder, DraftLayer draft, Digest* digest);
   /// Loads the part of each rank of this process: calls `weights_of` for its shard and backend, with a digest for the
   /// first rank.
   using WeightsOf = std::function<Result<Weights>(const Shard& shard, Backend& backend, Digest* digest)>;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "cache/kv_cache.h"
 #include "engine/text/tokenizer.h"
@@ -37,6 +38,14 @@ struct StepPart {
   // The images of the sequence up to the end of its rows, if the network has positions of rows and columns; else
   // ignored.
   std::span<const ImageGrid> image_grids = {};
+};
+
+/// A sequence for which a draft layer drafts.
+struct DraftPart {
+  const KvCache* cache = nullptr;
+  TokenId token = 0;                            // at the cache's next position
+  int64_t count = 1;                            // tokens to draft, at most KvCache::retractable_rows()
+  std::span<const ImageGrid> image_grids = {};  // as StepPart
 };
 
 /// Properties that the engine needs to create caches and to refuse unsupported requests.
@@ -104,6 +113,14 @@ class Network {
                           std::span<SampledToken> sampled) {
     (void)rows, (void)choices;
     for (SampledToken& token : sampled) token.outcome = SampledToken::Outcome::kNonFinite;
+  }
+  /// True if it has Draft.
+  virtual bool has_draft_layer() const { return false; }
+  /// The `count` most probable tokens after each part's token, by the network's draft layer; fewer if its logits are
+  /// not finite. Nothing that the network computes later depends on them. REQUIRES: has_draft_layer(); no step is in
+  /// flight; memory for the cache's next `count` positions.
+  virtual std::vector<std::vector<TokenId>> Draft(std::span<const DraftPart> parts) {
+    return std::vector<std::vector<TokenId>>(parts.size());
   }
   /// Output of the final norm for the rows that requested it, part after part [rows, NetworkShape::hidden]: of the last
   /// launched step, once it is finished.

@@ -18,6 +18,25 @@ void StepPlan::PointSegments(std::span<const size_t> state_ends) {
   }
 }
 
+void StepPlan::Clear() {
+  ids.clear();
+  positions.clear();
+  first_live.clear();
+  last_seen.clear();
+  pinned_positions.clear();
+  rotary.clear();
+  pinned_rotary.clear();
+  wanted_rows.clear();
+  hidden_rows.clear();
+  segments.clear();
+  adapters.clear();
+  virtual_rows.clear();
+  image_rows.clear();
+  inputs.clear();
+  state_writes.clear();
+  rows_before.clear();
+}
+
 size_t StepPlan::awaited_tokens() const {
   size_t count = 0;
   for (const TokenId id : ids) {
@@ -28,21 +47,7 @@ size_t StepPlan::awaited_tokens() const {
 
 void StepPlanner::Plan(std::span<const StepPart> parts, StepPlan* plan) {
   CHECK(!parts.empty());
-  plan->ids.clear();
-  plan->positions.clear();
-  plan->first_live.clear();
-  plan->last_seen.clear();
-  plan->pinned_positions.clear();
-  plan->rotary.clear();
-  plan->pinned_rotary.clear();
-  plan->wanted_rows.clear();
-  plan->hidden_rows.clear();
-  plan->segments.clear();
-  plan->adapters.clear();
-  plan->virtual_rows.clear();
-  plan->image_rows.clear();
-  plan->inputs.clear();
-  plan->state_writes.clear();
+  plan->Clear();
   state_ends_.clear();
   caches_.clear();
   for (const StepPart& part : parts) {
@@ -92,7 +97,7 @@ void StepPlanner::Plan(std::span<const StepPart> parts, StepPlan* plan) {
     state_ends_.push_back(plan->state_writes.size());
     caches_.push_back(part.cache);
     NoteVirtualRows(part, first_row, plan);
-    NoteRotary(part, position, plan);
+    NoteRotary(ring, part.image_grids, position, rows, plan);
     if (spec_.images_see_all) NoteLastSeen(part, position, plan);
     if (part.adapter != 0) {
       plan->adapters.resize(static_cast<size_t>(first_row));
@@ -108,6 +113,48 @@ void StepPlanner::Plan(std::span<const StepPart> parts, StepPlan* plan) {
   plan->shape = parts.front().cache->shape();
   plan->PointSegments(state_ends_);
   shared_prefixes_.Find(caches_, plan->segments);
+  if (spec_.draft_layers > 0) NoteRowsBefore(plan);
+  ComputeAngles(plan);
+}
+
+int64_t StepPlanner::RowBefore(const void* slab, int64_t position) const {
+  const auto found = last_rows_.find(slab);
+  if (found == last_rows_.end()) return -1;
+  const auto& [first, rows, first_row] = found->second;
+  return position > first && position <= first + rows ? first_row + position - 1 - first : -1;
+}
+
+void StepPlanner::NoteRowsBefore(StepPlan* plan) {
+  for (const AttentionSegment& segment : plan->segments) {
+    plan->rows_before.push_back(RowBefore(segment.slab, segment.position));
+  }
+  last_rows_.clear();
+  for (const AttentionSegment& segment : plan->segments) {
+    last_rows_[segment.slab] = {segment.position, segment.rows, segment.first_row};
+  }
+}
+
+void StepPlanner::PlanDraft(std::span<const DraftRow> rows, int64_t ahead, StepPlan* plan) {
+  plan->Clear();
+  for (const auto& [part, token] : rows) {
+    const Ring& ring = part->cache->ring();
+    const int64_t position = ring.next() + ahead, pinned = ring.window().pinned, row = plan->rows();
+    plan->ids.push_back(token);
+    plan->positions.push_back(position);
+    plan->first_live.push_back(ring.FirstHeld(position));
+    plan->pinned_positions.push_back(pinned > 0 ? ring.PinnedQueryPosition(position) : position);
+    plan->segments.push_back(
+        {.first_row = row, .rows = 1, .position = position, .pinned = pinned, .slab = part->cache->slab()});
+    NoteRotary(ring, part->image_grids, position, 1, plan);
+    if (ahead == 0) plan->rows_before.push_back(RowBefore(part->cache->slab(), position));
+  }
+  if (std::ranges::all_of(rows, [](const DraftRow& row) { return row.part->image_grids.empty(); })) {
+    plan->rotary.clear();
+    plan->pinned_rotary.clear();
+  }
+  plan->shape = rows.front().part->cache->shape();
+  const std::vector<size_t> no_states(rows.size());
+  plan->PointSegments(no_states);
   ComputeAngles(plan);
 }
 
@@ -122,16 +169,15 @@ void StepPlanner::NoteVirtualRows(const StepPart& part, int64_t first_row, StepP
 
 // Images advance the rotary position by less than their tokens. Without evicted tokens the position against pinned keys
 // is the row's own, else less by what the evicted ones have advanced.
-void StepPlanner::NoteRotary(const StepPart& part, int64_t position, StepPlan* plan) const {
+void StepPlanner::NoteRotary(const Ring& ring, std::span<const ImageGrid> grids, int64_t position, int64_t rows,
+                             StepPlan* plan) const {
   if (std::ranges::all_of(spec_.rotations, [](const Rotation& one) { return one.axes.empty(); })) return;
-  const Ring& ring = part.cache->ring();
   const int64_t pinned = ring.window().pinned;
-  for (int64_t p = position; p < position + std::ssize(part.tokens); ++p) {
-    const RotaryPosition own = RotaryPositionOf(part.image_grids, p);
+  for (int64_t p = position; p < position + rows; ++p) {
+    const RotaryPosition own = RotaryPositionOf(grids, p);
     plan->rotary.push_back(own);
     const int64_t first = pinned == 0 || p < pinned ? pinned : ring.FirstLive(p);
-    const int64_t evicted =
-        RotaryPositionOf(part.image_grids, first).time - RotaryPositionOf(part.image_grids, pinned).time;
+    const int64_t evicted = RotaryPositionOf(grids, first).time - RotaryPositionOf(grids, pinned).time;
     plan->pinned_rotary.push_back(own - evicted);
   }
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "engine/families/model_spec.h"
@@ -18,8 +19,10 @@ struct StepPlan {
   KvShape shape;  // of all caches
   std::vector<TokenId> ids;
   std::vector<int64_t> positions, first_live, wanted_rows;
-  std::vector<int64_t> last_seen;         // [T] AttentionSegment::last_seen; empty if every row sees up to its own
-  std::vector<int64_t> hidden_rows;       // rows with hidden states
+  std::vector<int64_t> last_seen;    // [T] AttentionSegment::last_seen; empty if every row sees up to its own
+  std::vector<int64_t> hidden_rows;  // rows with hidden states
+  // [segments], with a draft layer: the row of the previous plan that has the token before the segment; -1: none has
+  std::vector<int64_t> rows_before;
   std::vector<int64_t> pinned_positions;  // [T] position of a row's query against pinned keys; its own position if
                                           // there are none
   // [T] rotary positions, and those against pinned keys; empty if they equal `positions` and `pinned_positions`.
@@ -56,6 +59,8 @@ struct StepPlan {
   std::vector<AngleRows> angle_rows;
   std::vector<RopeAngles> angles;  // by rotation
 
+  /// Removes everything but the shape and the angles.
+  void Clear();
   int64_t rows() const { return static_cast<int64_t>(ids.size()); }
   /// Number of tokens of the last step that this step needs: its first ones (kernels/deferred_token.h).
   size_t awaited_tokens() const;
@@ -73,13 +78,25 @@ class StepPlanner {
   /// Appends every part to its ring and records ids, positions, segments and wanted rows, part after part. REQUIRES:
   /// every part fits the network; aborts otherwise.
   void Plan(std::span<const StepPart> parts, StepPlan* plan);
+  /// Plans a pass of the draft layer, of one row each: the token `token` at the position `ahead` after the cache's next
+  /// one. Nothing is appended. `rows_before`: of the last step's plan if `ahead` is 0, else not set.
+  struct DraftRow {
+    const DraftPart* part = nullptr;
+    TokenId token = 0;
+  };
+  void PlanDraft(std::span<const DraftRow> rows, int64_t ahead, StepPlan* plan);
   /// Fills in the angles of an otherwise complete plan.
   void ComputeAngles(StepPlan* plan);
 
  private:
   void ComputeAngles(size_t rotation, StepPlan* plan);
+  /// StepPlan::rows_before of a segment that starts at `position`.
+  int64_t RowBefore(const void* slab, int64_t position) const;
+  /// Sets rows_before and remembers the plan's rows.
+  void NoteRowsBefore(StepPlan* plan);
   void NoteVirtualRows(const StepPart& part, int64_t first_row, StepPlan* plan) const;
-  void NoteRotary(const StepPart& part, int64_t position, StepPlan* plan) const;
+  void NoteRotary(const Ring& ring, std::span<const ImageGrid> grids, int64_t position, int64_t rows,
+                  StepPlan* plan) const;
   void NoteLastSeen(const StepPart& part, int64_t position, StepPlan* plan) const;
 
   const ModelSpec& spec_;
@@ -87,6 +104,11 @@ class StepPlanner {
   std::vector<size_t> state_ends_;      // of each segment of the current plan in state_writes
   std::vector<const KvCache*> caches_;  // of each segment of the current plan
   SharedPrefixes shared_prefixes_;
+  /// Where a sequence's tokens are among the rows of the last step.
+  struct LastRows {
+    int64_t position = 0, rows = 0, first_row = 0;
+  };
+  std::unordered_map<const void*, LastRows> last_rows_;  // by slab; with a draft layer
 };
 
 }  // namespace ringside

@@ -14,41 +14,52 @@ constexpr int64_t kMinPause = 16, kMaxPause = 1024;  // matches between probes
 }  // namespace
 
 size_t DraftControl::ClassOf(int64_t matched) {
-  constexpr int64_t kFirst[] = {3, 6, 12};
+  constexpr int64_t kFirst[] = {1, 3, 6, 12};
   return static_cast<size_t>(std::ranges::upper_bound(kFirst, matched) - std::begin(kFirst));
 }
 
-int64_t DraftControl::FindBest(int64_t matched, int64_t most, const DraftCosts& costs) const {
-  most = std::min(most, DraftCosts::kMaxDrafts);
-  const double probability = acceptance_[ClassOf(matched)].probability();
+DraftControl::Choice DraftControl::FindBest(const Sources& sources, const DraftCosts& costs) const {
   const auto decoding = static_cast<double>(costs.decoding);
-  double accepted = 0, reached = 1, best_gain = 1;
-  int64_t best = 0;
-  for (int64_t drafts = 1; drafts <= most; ++drafts) {
-    reached *= probability;
-    accepted += reached;  // the expectation: a token counts only if all before it are accepted
-    const double gain = (1 + accepted / decoding) / (1 + costs.extra[static_cast<size_t>(drafts)]);
-    if (gain > best_gain) best = drafts, best_gain = gain;
+  Choice best;
+  double best_gain = kMinGain;
+  // The expectation: a token counts only if all before it are accepted. The other decode rows of the step wait, too,
+  // while tokens are drafted, but share their time.
+  const auto compare = [&](int64_t matched, int64_t most, double token_time) {
+    const double probability = acceptance_[ClassOf(matched)].probability();
+    double accepted = 0, reached = 1;
+    for (int64_t tokens = 1; tokens <= std::min(most, DraftCosts::kMaxDrafts); ++tokens) {
+      reached *= probability;
+      accepted += reached;
+      const double time = costs.extra[static_cast<size_t>(tokens)] + token_time * static_cast<double>(tokens);
+      const double gain = (1 + accepted / decoding) / (1 + time);
+      if (gain > best_gain) best = {tokens, matched == 0}, best_gain = gain;
+    }
+  };
+  if (sources.matched > 0) compare(sources.matched, sources.ngram, 0);
+  if (costs.layer_token) {
+    compare(0, std::min(sources.layer, DraftCosts::kMaxOfLayer), *costs.layer_token / decoding);
   }
-  return best_gain >= kMinGain ? best : 0;
+  return best;
 }
 
-bool DraftControl::Expects(int64_t matched, int64_t most, const DraftCosts& costs) {
-  if (matched == 0 || most <= 0) return false;
-  if (FindBest(matched, most, costs) > 0 || skipped_ + 1 >= pause_ * costs.decoding) return true;
+bool DraftControl::Expects(const Sources& sources, const DraftCosts& costs) {
+  const bool ngram = sources.matched > 0 && sources.ngram > 0, layer = costs.layer_token && sources.layer > 0;
+  if (!ngram && !layer) return false;
+  if (FindBest(sources, costs).tokens > 0 || skipped_ + 1 >= pause_ * costs.decoding) return true;
   ++skipped_;
   return false;
 }
 
-int64_t DraftControl::Plan(int64_t matched, int64_t most, const DraftCosts& costs) {
-  if (matched == 0 || most <= 0) return 0;
-  if (const int64_t best = FindBest(matched, most, costs); best > 0) {
+DraftControl::Choice DraftControl::Plan(const Sources& sources, const DraftCosts& costs) {
+  const bool ngram = sources.matched > 0 && sources.ngram > 0, layer = costs.layer_token && sources.layer > 0;
+  if (!ngram && !layer) return {};
+  if (const Choice best = FindBest(sources, costs); best.tokens > 0) {
     skipped_ = 0, pause_ = kMinPause;
     return best;
   }
-  if (++skipped_ < pause_ * costs.decoding) return 0;
+  if (++skipped_ < pause_ * costs.decoding) return {};
   skipped_ = 0, pause_ = std::min(2 * pause_, kMaxPause);
-  return kProbeTokens;
+  return {kProbeTokens, !ngram};
 }
 
 void DraftControl::Note(int64_t matched, int64_t drafted, int64_t accepted) {

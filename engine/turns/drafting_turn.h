@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "engine/speculation/draft_control.h"
+#include "engine/text/tokenizer.h"
 
 namespace ringside {
 
@@ -18,6 +20,10 @@ class DraftingTurn {
   /// Drafts tokens that its next step should verify, and returns their number. RunningTurn::NextRows then gets a limit
   /// of 1 + the number that the step has rows for.
   virtual int64_t PlanDrafts(const DraftCosts& costs) = 0;
+  /// After PlanDrafts: the tokens that the draft layer should draft. 0 = none; the turn has drafted itself.
+  virtual int64_t wanted_drafts() const = 0;
+  /// In place of the tokens of PlanDrafts: those of the draft layer. Returns the number to verify.
+  virtual int64_t TakeDrafts(std::vector<TokenId> tokens) = 0;
   /// True if the sampling parameters after the next 1 .. `tokens` tokens do not depend on them.
   virtual bool ParamsKnownAhead(int64_t tokens) const = 0;
   /// False for the row of a rejected draft token, or one after it: it is not sampled. Asked after RunningTurn::Take of

@@ -49,24 +49,38 @@ NgramIndex::Match GenerationTurn::FindMatch() {
 }
 
 bool GenerationTurn::ExpectsDraft(const DraftCosts& costs) {
-  const int64_t matched = FindMatch().matched;
-  return matched > 0 && sequence()->draft_control().Expects(matched, MaxDrafts(), costs);
+  const int64_t most = MaxDrafts();
+  return sequence()->draft_control().Expects({FindMatch().matched, most, scores_next() ? 0 : most}, costs);
+}
+
+std::vector<TokenId> GenerationTurn::Possible(std::vector<TokenId> tokens) const {
+  tokens.erase(std::ranges::find_if(tokens, IsImageToken), tokens.end());
+  tokens.erase(std::ranges::find_first_of(tokens, request().stop_ids), tokens.end());
+  if (!tokens.empty() && !constraint_->allows(tokens.front())) tokens.clear();
+  return tokens;
 }
 
 int64_t GenerationTurn::PlanDrafts(const DraftCosts& costs) {
   draft_.clear();
+  wanted_drafts_ = 0;
   if (remaining() != 1) return 0;
   const int64_t most = MaxDrafts();
   const NgramIndex::Match match = FindMatch();
-  if (match.matched == 0) return 0;
-  const auto tokens = std::span(request().tokens).subspan(static_cast<size_t>(request().virtual_tokens));
-  std::vector<TokenId> after = TokensAfter(tokens, match, most);
-  after.erase(std::ranges::find_if(after, IsImageToken), after.end());
-  after.erase(std::ranges::find_first_of(after, request().stop_ids), after.end());
-  if (after.empty() || !constraint_->allows(after.front())) return 0;
-  after.resize(static_cast<size_t>(sequence()->draft_control().Plan(match.matched, std::ssize(after), costs)));
-  matched_ = match.matched;
-  draft_ = std::move(after);
+  if (match.matched > 0) {
+    const auto tokens = std::span(request().tokens).subspan(static_cast<size_t>(request().virtual_tokens));
+    draft_ = Possible(TokensAfter(tokens, match, most));
+  }
+  const bool layer = most > 0 && !scores_next() && !IsImageToken(request().tokens.back());
+  const DraftControl::Choice choice =
+      sequence()->draft_control().Plan({match.matched, std::ssize(draft_), layer ? most : 0}, costs);
+  matched_ = choice.by_layer ? 0 : match.matched;
+  if (choice.by_layer) wanted_drafts_ = choice.tokens;
+  draft_.resize(choice.by_layer ? 0 : static_cast<size_t>(choice.tokens));
+  return std::ssize(draft_);
+}
+
+int64_t GenerationTurn::TakeDrafts(std::vector<TokenId> tokens) {
+  draft_ = Possible(std::move(tokens));
   return std::ssize(draft_);
 }
 

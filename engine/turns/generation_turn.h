@@ -30,6 +30,8 @@ class GenerationTurn final : public RunningTurn, public DraftingTurn {
   DraftingTurn* drafting() override { return this; }
   bool ExpectsDraft(const DraftCosts& costs) override;
   int64_t PlanDrafts(const DraftCosts& costs) override;
+  int64_t wanted_drafts() const override { return wanted_drafts_; }
+  int64_t TakeDrafts(std::vector<TokenId> tokens) override;
   bool ParamsKnownAhead(int64_t tokens) const override;
   bool IsReached(const TurnRow& row) const override;
   int64_t SettleDrafts() override;
@@ -46,6 +48,8 @@ class GenerationTurn final : public RunningTurn, public DraftingTurn {
   void Follow(const Result<AnswerConstraint::Verdict>& verdict);
   /// The earlier occurrence of its last tokens that a draft continues; none if it can have no draft.
   NgramIndex::Match FindMatch();
+  /// `tokens` up to the first that the answer cannot have.
+  std::vector<TokenId> Possible(std::vector<TokenId> tokens) const;
   /// Maximum number of draft tokens: the turn may keep them all, and the cache can drop them all.
   int64_t MaxDrafts() const;
   /// Ends the turn if its answer repeats itself.
@@ -57,7 +61,8 @@ class GenerationTurn final : public RunningTurn, public DraftingTurn {
   RepetitionGuard repetition_;
   bool ahead_ = false;  // the token being sampled has been fed
   NgramIndex ngrams_;
-  int64_t matched_ = 0;         // NgramIndex::Match::matched of the draft
+  int64_t matched_ = 0;         // NgramIndex::Match::matched of the draft; 0: it is the draft layer's
+  int64_t wanted_drafts_ = 0;   // tokens that the draft layer should draft
   std::vector<TokenId> draft_;  // planned for the next step
   // The input of the step in flight if it has drafts: the last token, at position `verified_from_`, and the draft.
   std::vector<TokenId> verified_;

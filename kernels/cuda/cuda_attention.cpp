@@ -52,7 +52,8 @@ void CudaBackend::Attention(const AttentionArgs& args) {
   if (!args.stored) last_layer_.layer = args.layer;
   // Prefill mixed with other sequences' rows, and encoder inputs, rarely repeat a shape.
   const auto sequences = static_cast<int64_t>(args.segments.size());
-  const bool encodes = args.heads == 0 || (args.seen == VisibleKeys::kPinned && plan.queries_only == 0);
+  const bool input = args.heads == 0 && args.pairs == RopePairs::kNone;
+  const bool encodes = input || (args.seen == VisibleKeys::kPinned && plan.queries_only == 0);
   if (encodes || (sequences > 1 && args.qkv.rows > sequences)) recorder_.ExpectNoRecurrence();
   recorder_.Record({.kind = OpKind::kAttention, .x = args.qkv, .y = args.out, .attention = plan, .prefixes = prefixes},
                    args.qkv.rows);

@@ -30,6 +30,8 @@ class ForwardingNetwork : public Network {
                   std::span<SampledToken> sampled) override {
     network_.SampleRows(rows, choices, sampled);
   }
+  bool has_draft_layer() const override { return network_.has_draft_layer(); }
+  std::vector<std::vector<TokenId>> Draft(std::span<const DraftPart> parts) override { return network_.Draft(parts); }
   std::span<const float> hidden_states() const override { return network_.hidden_states(); }
 
  protected:

@@ -28,7 +28,7 @@ SHAPES = {
 QWEN = {"hidden_act": "silu", "rms_norm_eps": 1e-6, "max_position_embeddings": 262144, "attention_bias": False,
         "tie_word_embeddings": False, "head_dim": 256, "vocab_size": 248320, "full_attention_interval": 4,
         "linear_conv_kernel_dim": 4, "linear_key_head_dim": 128, "linear_value_head_dim": 128,
-        "linear_num_key_heads": 16,
+        "linear_num_key_heads": 16, "mtp_num_hidden_layers": 1,
         "rope_parameters": {"rope_type": "default", "rope_theta": 1e7, "partial_rotary_factor": 0.25,
                             "mrope_interleaved": True, "mrope_section": [11, 11, 10]}}
 ONLY_CONFIG = {

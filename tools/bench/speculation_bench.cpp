@@ -3,9 +3,10 @@
 // over the repeats. The answers of both are compared.
 //   speculation_bench --model PATH [--device cuda [--dtype bf16] [--quantization fp8] [--deterministic]] [--threads N]
 //                     [--load-format dummy --script TOKENIZER] [--tokens 256] [--repeats 5] [--conversations 1,4]
-//                     [--temperatures 0,0.8] [--print]
+//                     [--temperatures 0,0.8] [--speculate ngram|mtp] [--layer-acceptance P] [--print]
 // With --script the model's weights may be random: every step runs as always, but the answers are the texts of this
 // file, in the tokens of that tokenizer (a model file or folder), so drafts are accepted as often as in such a text.
+// A token of a draft layer, which always runs, then is the text's with the probability of --layer-acceptance.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -13,6 +14,7 @@
 #include <cstdio>
 #include <deque>
 #include <future>
+#include <random>
 
 #include "engine/engine.h"
 #include "engine/model/model.h"
@@ -26,10 +28,12 @@ namespace ringside {
 namespace {
 
 struct Options {
-  std::string model, script, device = "cpu", dtype = "bf16", quantization = "file", load_format = "auto";
+  std::string model, script, device = "cpu", dtype = "bf16", quantization = "file", load_format = "auto",
+                             speculate = "ngram";
   bool deterministic = false;
   int threads = 1;
   int64_t tokens = 256;
+  double layer_acceptance = 0.7;
   int repeats = 5;
   bool prints = false;  // the first answer, to standard error
   std::vector<int64_t> conversations = {1};
@@ -130,10 +134,11 @@ std::vector<Task> Tasks() {
       {"story", "Write a long story about a lighthouse keeper who finds a letter in a bottle.", "", kStory}};
 }
 
-/// A network whose sampled tokens are those of a text, wherever a timeline has reached it.
+/// A network whose sampled tokens are those of a text, wherever a timeline has reached it. So are those of its draft
+/// layer, with a probability of `acceptance`.
 class ScriptedNetwork final : public ForwardingNetwork {
  public:
-  using ForwardingNetwork::ForwardingNetwork;
+  ScriptedNetwork(Network& network, double acceptance) : ForwardingNetwork(network), accepted_(acceptance) {}
   /// Prompt and answer of all turns to come.
   void SetTimeline(std::vector<TokenId> timeline) { timeline_ = std::move(timeline); }
 
@@ -147,6 +152,18 @@ class ScriptedNetwork final : public ForwardingNetwork {
     ForwardingNetwork::SampleRows(rows, choices, sampled);
     for (size_t i = 0; i < rows.size(); ++i) Replace(positions_.back()[rows[i]], &sampled[i]);
     has_finish_ = false;
+  }
+  std::vector<std::vector<TokenId>> Draft(std::span<const DraftPart> parts) override {
+    std::vector<std::vector<TokenId>> drafted = ForwardingNetwork::Draft(parts);
+    for (size_t i = 0; i < parts.size(); ++i) {
+      auto next = static_cast<size_t>(parts[i].cache->ring().next()) + 1;
+      for (TokenId& token : drafted[i]) {
+        if (next >= timeline_.size()) break;
+        token = accepted_(random_) ? timeline_[next] : timeline_[next] == 0 ? 1 : 0;
+        ++next;
+      }
+    }
+    return drafted;
   }
 
  private:
@@ -167,6 +184,8 @@ class ScriptedNetwork final : public ForwardingNetwork {
     if (next < timeline_.size()) token->id = timeline_[next];
   }
 
+  std::bernoulli_distribution accepted_;
+  std::mt19937_64 random_{1};
   std::vector<TokenId> timeline_;
   std::deque<std::vector<int64_t>> positions_;  // of the rows of logits of each step in flight
   bool has_finish_ = true;                      // the last one has no SampleRows
@@ -297,7 +316,8 @@ class Bench {
   const Tokenizer& tokenizer_;
   const std::vector<TokenId> stop_ids_;
   TimelineId turns_ = 0;
-  std::unique_ptr<Engine> plain_ = Start(Speculation::kOff), drafting_ = Start(Speculation::kNgram);
+  std::unique_ptr<Engine> plain_ = Start(Speculation::kOff),
+                          drafting_ = Start(options_.speculate == "mtp" ? Speculation::kMtp : Speculation::kNgram);
 };
 
 std::unique_ptr<Backend> MakeBackend(const Options& options) {
@@ -316,6 +336,8 @@ int Main(int argc, char** argv) {
   app.add_option("--quantization", options.quantization)->check(CLI::IsMember({"file", "none", "int8", "fp8"}));
   app.add_option("--load-format", options.load_format)->check(CLI::IsMember({"auto", "dummy"}));
   app.add_option("--script", options.script, "A model whose tokenizer encodes prompts and answers");
+  app.add_option("--speculate", options.speculate)->check(CLI::IsMember({"ngram", "mtp"}));
+  app.add_option("--layer-acceptance", options.layer_acceptance)->check(CLI::Range(0.0, 1.0));
   app.add_flag("--deterministic", options.deterministic);
   app.add_option("--threads", options.threads);
   app.add_option("--tokens", options.tokens);
@@ -327,12 +349,13 @@ int Main(int argc, char** argv) {
   const std::unique_ptr<Backend> backend = MakeBackend(options);
   Backend* const device = backend.get();
   const LoadFormat format = options.load_format == "dummy" ? LoadFormat::kDummy : LoadFormat::kAuto;
-  const std::unique_ptr<Model> model = MustHave(Model::Load(options.model, {&device, 1}, 1, format));
+  const std::unique_ptr<Model> model = MustHave(Model::Load(
+      options.model, {&device, 1}, 1, format, options.speculate == "mtp" ? DraftLayer::kPlan : DraftLayer::kSkip));
   MustBeOk(model->Reserve(EngineOptions{}.step_tokens));
   const TokenizerData data =
       options.script.empty() ? model->tokenizer_data() : MustHave(OpenModelFiles(options.script)).tokenizer;
   const std::unique_ptr<Tokenizer> tokenizer = MustHave(MakeTokenizer(data));
-  ScriptedNetwork network(*model);
+  ScriptedNetwork network(*model, options.layer_acceptance);
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   return Bench(options, network, *tokenizer, data.end_of_turn).Run();
 }

@@ -104,9 +104,15 @@ Status CheckWeightsFit(const ServerConfig& config, const Processes& processes, c
 Status Load(const ServerConfig& config, Processes& processes, ModelCopy& copy) {
   const std::vector<Backend*> ranks = Pointers(copy.ranks);
   const int stages = LayoutOf(config).stages;
+  const DraftLayer draft = SpeculationOf(config) == Speculation::kMtp ? DraftLayer::kPlan : DraftLayer::kSkip;
   ASSIGN_OR_RETURN(copy.model, processes.count() > 1
                                    ? Model::Load(config.model, ranks, stages, config.load_format, processes)
-                                   : Model::Load(config.model, ranks, stages, config.load_format));
+                                   : Model::Load(config.model, ranks, stages, config.load_format, draft));
+  if (config.speculation == Speculation::kMtp && !copy.model->has_draft_layer()) {
+    return InvalidArgument(
+        fmt::format("--speculate: the model '{}' has no layer for multi-token prediction; set ngram",
+                    copy.model->spec().name));
+  }
   return copy.model->LoadAdapters(config.adapters);
 }
 

@@ -275,8 +275,8 @@ Status CheckCombinations(const ServerConfig& config) {
         "--quantization: weights are quantised on a GPU only; set --device cuda, or give a model file "
         "that is quantised itself");
   }
-  if (config.speculation == Speculation::kNgram && config.tensor_parallel_size * config.pipeline_parallel_size > 1) {
-    return InvalidArgument("--speculate: ngram requires a single rank; set off");
+  if (config.speculation.value_or(Speculation::kOff) != Speculation::kOff && !config.single_rank()) {
+    return InvalidArgument("--speculate: drafts require a single rank; set off");
   }
   if (config.max_output_tokens.value_or(0) > config.max_output_tokens_limit.value_or(INT64_MAX)) {
     return InvalidArgument(fmt::format("--max-output-tokens: {} is more than --max-output-tokens-limit, which is {}",
@@ -363,6 +363,10 @@ Result<ParsedConfig> ParseConfig(const std::vector<std::string>& args,
   return out;
 }
 
+Speculation SpeculationOf(const ServerConfig& config) {
+  return config.speculation.value_or(config.cuda && config.single_rank() ? Speculation::kMtp : Speculation::kOff);
+}
+
 Result<EngineOptions> ResolveEngineOptions(const ServerConfig& config, const ModelSpec& spec) {
   EngineOptions options;
   options.slots = config.slots;
@@ -370,8 +374,7 @@ Result<EngineOptions> ResolveEngineOptions(const ServerConfig& config, const Mod
   options.rebuild_windows = config.rebuild_windows;
   options.queue_limit = config.queue_limit;
   options.max_wait_s = static_cast<double>(config.max_wait_ms) * 1e-3;
-  const bool single = config.tensor_parallel_size * config.pipeline_parallel_size == 1;
-  options.speculation = config.speculation.value_or(config.cuda && single ? Speculation::kNgram : Speculation::kOff);
+  options.speculation = SpeculationOf(config);
   options.kv_dtype = config.kv_cache_dtype;
 
   if (spec.encoder_layers > 0) return ResolveEncoderOptions(config, spec, std::move(options));

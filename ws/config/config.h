@@ -107,6 +107,8 @@ struct ServerConfig {
 
   LogLevel log_level = LogLevel::kInfo;
   LogFormat log_format = LogFormat::kAuto;
+
+  bool single_rank() const { return tensor_parallel_size * pipeline_parallel_size == 1; }
 };
 
 struct ParsedConfig {
@@ -120,6 +122,9 @@ struct ParsedConfig {
 /// source and the fault.
 Result<ParsedConfig> ParseConfig(const std::vector<std::string>& args,
                                  const std::map<std::string, std::string>& environment);
+
+/// Whether and how the engine drafts tokens.
+Speculation SpeculationOf(const ServerConfig& config);
 
 /// Returns the engine's options for this model. Unset options follow the model's training.
 /// ERRORS: kInvalidArgument, naming both numbers, for a setting that the model cannot meet.

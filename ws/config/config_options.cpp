@@ -337,10 +337,11 @@ std::vector<ConfigOption> EngineSettings() {
       {"speculate",
        {},
        Kind::kValue,
-       "off|ngram",
-       "guess tokens from earlier text of the conversation and verify several per step where that is faster; answers "
-       "stay the same [off; GPU: ngram]",
-       Choice<Speculation>(&C::speculation, {{"off", Speculation::kOff}, {"ngram", Speculation::kNgram}})},
+       "off|ngram|mtp",
+       "draft tokens and verify several per step where that is faster; answers stay the same. ngram: from earlier text "
+       "of the conversation; mtp: also by the model's multi-token prediction layer, if it has one [off; GPU: mtp]",
+       Choice<Speculation>(&C::speculation,
+                           {{"off", Speculation::kOff}, {"ngram", Speculation::kNgram}, {"mtp", Speculation::kMtp}})},
       {"rebuild-windows",
        {},
        Kind::kValue,

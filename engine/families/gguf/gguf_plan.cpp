@@ -346,6 +346,26 @@ void AlignShapes(const GgufKeys& keys, NetworkPlan* plan) {
   }
 }
 
+constexpr TensorRule kDraftTensors[] = {
+    {TensorRole::kDraftProjection, "blk.{}.nextn.eh_proj.weight"},
+    {TensorRole::kDraftEmbeddingNorm, "blk.{}.nextn.enorm.weight"},
+    {TensorRole::kDraftHiddenNorm, "blk.{}.nextn.hnorm.weight"},
+    {TensorRole::kDraftNorm, "blk.{}.nextn.shared_head_norm.weight"},
+};
+constexpr std::string_view kDraftCopies[] = {"blk.{}.nextn.embed_tokens.weight",
+                                             "blk.{}.nextn.shared_head_head.weight"};
+
+/// Plans the draft layer, if the file has all its tensors; of several the first.
+void PlanDraftLayer(const GgufKeys& keys, std::span<const TensorRule> rules, NetworkPlan* plan) {
+  const DraftRules draft{"", kDraftTensors, kDraftCopies};
+  const bool has = std::ranges::all_of(kDraftTensors, [&](const TensorRule& rule) {
+    return keys.HasTensor(DraftName(rule.name, "", draft, plan->spec.layers));
+  });
+  if (!has || plan->spec.encoder_layers > 0) return;
+  AddDraftLayer(&plan->spec);
+  PlanDraftTensors(rules, "", draft, plan);
+}
+
 /// Tensors of layers that share keys, of draft layers, and those that are read with the metadata.
 Status SkipTensors(const GgufKeys& keys, NetworkPlan* plan) {
   const ModelSpec& spec = plan->spec;
@@ -357,7 +377,8 @@ Status SkipTensors(const GgufKeys& keys, NetworkPlan* plan) {
   }
   int64_t blocks = spec.layers;
   RETURN_IF_ERROR(keys.Optional("block_count", &blocks));
-  for (int64_t draft = spec.layers; draft < blocks; ++draft) plan->skipped.push_back(fmt::format("blk.{}.", draft));
+  for (int64_t draft = spec.all_layers(); draft < blocks; ++draft)
+    plan->skipped.push_back(fmt::format("blk.{}.", draft));
   for (const std::string_view read : {kRopeFactors, kLongFactors, kShortFactors}) {
     if (spec.rope_pairs != RopePairs::kNone) plan->ignored.emplace_back(read);
   }
@@ -368,7 +389,7 @@ Status SkipTensors(const GgufKeys& keys, NetworkPlan* plan) {
 
 std::vector<TensorRule> GgufRules() { return Rules(kNorms); }
 
-Result<NetworkPlan> PlanGguf(const GgufFile& file, const std::string& path) {
+Result<NetworkPlan> PlanGguf(const GgufFile& file, const std::string& path, DraftLayer draft) {
   NetworkPlan plan;
   ModelSpec& spec = plan.spec;
   const auto architecture = file.String("general.architecture");
@@ -400,7 +421,9 @@ Result<NetworkPlan> PlanGguf(const GgufFile& file, const std::string& path) {
     plan.ignored.emplace_back("dec.blk.0.cross_attn_rel_b.weight");
     return plan;
   }
-  PlanTensors(Rules(norms, family->rules), "", &plan);
+  const std::vector<TensorRule> rules = Rules(norms, family->rules);
+  PlanTensors(rules, "", &plan);
+  if (draft == DraftLayer::kPlan) PlanDraftLayer(keys, rules, &plan);
   AlignShapes(keys, &plan);
   RETURN_IF_ERROR(SkipTensors(keys, &plan));
   return plan;

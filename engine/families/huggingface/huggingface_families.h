@@ -16,6 +16,7 @@ struct HuggingFaceFamily {
   Status (*read)(const ConfigJson& config, ModelSpec* spec);  // converts config.json to a valid spec
   std::string_view prefix;                                    // of all tensors except the head; files may omit a part
   std::vector<std::span<const TensorRule>> rules;             // a later rule of a role replaces the earlier one
+  DraftRules draft = {};
 };
 
 /// All rules of a family.

@@ -23,11 +23,19 @@ constexpr TensorRule kDelta[] = {
     {TensorRole::kRecurrentNorm, "layers.{}.linear_attn.norm.weight"},
     {TensorRole::kRecurrentOut, "layers.{}.linear_attn.out_proj.weight"},
 };
+constexpr TensorRule kQwenDraftTensors[] = {
+    {TensorRole::kDraftProjection, "fc.weight"},
+    {TensorRole::kDraftEmbeddingNorm, "pre_fc_norm_embedding.weight"},
+    {TensorRole::kDraftHiddenNorm, "pre_fc_norm_hidden.weight"},
+    {TensorRole::kDraftNorm, "norm.weight"},
+};
 // All experts in one tensor.
 constexpr TensorRule kJoinedExperts[] = {
     {TensorRole::kExpertGateUp, "layers.{}.mlp.experts.gate_up_proj"},
     {TensorRole::kExpertDown, "layers.{}.mlp.experts.down_proj"},
 };
+
+constexpr DraftRules kQwenDraft{"mtp.", kQwenDraftTensors};
 
 // Layers with attention have output norms, the others input norms.
 constexpr TensorRule kOlmoHybrid[] = {
@@ -281,13 +289,14 @@ std::span<const HuggingFaceFamily> HybridFamilies() {
       {"lfm2", ReadLfm2, kPrefix, {kAttention, kLfm2}},
       {"lfm2_moe", ReadLfm2Moe, kPrefix, {kAttention, kLfm2}},
       {"lfm3", ReadLfm3, kPrefix, {kAttention, kLfm2, kLfm3}},
-      {"qwen3_next", ReadQwen3Next, kPrefix, {kAttention, kDelta, kOneNormEach, kQwenExperts}},
-      {"qwen3_5_text", ReadQwenHybrid, kPrefix, {kAttention, kDelta, kOneNormEach, kMlp}},
-      {"qwen3_5_moe_text", ReadQwen35Moe, kPrefix, {kAttention, kDelta, kOneNormEach, kQwenExperts}},
+      {"qwen3_next", ReadQwen3Next, kPrefix, {kAttention, kDelta, kOneNormEach, kQwenExperts}, kQwenDraft},
+      {"qwen3_5_text", ReadQwenHybrid, kPrefix, {kAttention, kDelta, kOneNormEach, kMlp}, kQwenDraft},
+      {"qwen3_5_moe_text", ReadQwen35Moe, kPrefix, {kAttention, kDelta, kOneNormEach, kQwenExperts}, kQwenDraft},
       {"qwen3_5_moe_text",
        ReadQwen35MoeJoined,
        kPrefix,
-       {kAttention, kDelta, kOneNormEach, kQwenExperts, kJoinedExperts}},
+       {kAttention, kDelta, kOneNormEach, kQwenExperts, kJoinedExperts},
+       kQwenDraft},
   };
   return kFamilies;
 }

@@ -8,6 +8,7 @@
 
 #include "engine/families/huggingface/huggingface_families.h"
 #include "engine/families/huggingface/huggingface_wrappers.h"
+#include "engine/families/huggingface/llama_names.h"
 #include "engine/families/huggingface/quantization_config.h"
 
 namespace ringside {
@@ -75,15 +76,45 @@ void Ignore(std::string_view prefix, std::string_view head, NetworkPlan* plan) {
   }
 }
 
+constexpr int64_t kMaxDraftLayers = 16;
+
+/// Plans the draft layer, if the file has one; of several the first. Its experts may have a tensor each although those
+/// of the network's layers are joined.
+Status PlanDraftLayer(const ConfigJson& config, const HuggingFaceFamily& family, std::string_view prefix,
+                      std::span<const std::string_view> names, NetworkPlan* plan) {
+  const DraftRules& draft = family.draft;
+  int64_t layers = 0;
+  for (const char* key : {"num_nextn_predict_layers", "mtp_num_hidden_layers"}) {
+    RETURN_IF_ERROR(config.Optional(key, &layers));
+  }
+  ModelSpec& spec = plan->spec;
+  const auto has = [&](std::string_view name) {
+    return std::ranges::find(names, DraftName(name, prefix, draft, spec.layers)) != names.end();
+  };
+  if (draft.rules.empty() || (names.empty() ? layers < 1 : !has(draft.rules.front().name))) return Status::Ok();
+  std::vector<TensorRule> rules = RulesOf(family);
+  if (has("layers.{}.mlp.experts.0.down_proj.weight")) {
+    const std::span<const TensorRule> parts[] = {rules, kQwenExperts};
+    rules = JoinRules(parts);
+    spec.draft_experts_apart = true;
+  }
+  AddDraftLayer(&spec);
+  PlanDraftTensors(rules, prefix, draft, plan);
+  return Status::Ok();
+}
+
 // Draft layers (multi-token prediction) follow the network's layers, or have distinct names.
 Status SkipDraftLayers(const ConfigJson& config, std::string_view prefix, NetworkPlan* plan) {
   int64_t layers = 0;
   RETURN_IF_ERROR(config.Optional("num_nextn_predict_layers", &layers));
-  for (int64_t layer = 0; layer < std::min<int64_t>(layers, 16); ++layer) {
+  for (int64_t layer = plan->spec.draft_layers; layer < std::min(layers, kMaxDraftLayers); ++layer) {
     plan->skipped.push_back(fmt::format("{}layers.{}.", prefix, plan->spec.layers + layer));
   }
   plan->skipped.push_back(fmt::format("{}mtp_", prefix));
-  plan->skipped.emplace_back("mtp.");
+  for (int64_t layer = 1; plan->spec.draft_layers > 0 && layer < kMaxDraftLayers; ++layer) {
+    plan->skipped.push_back(fmt::format("mtp.layers.{}.", layer));
+  }
+  if (plan->spec.draft_layers == 0) plan->skipped.emplace_back("mtp.");
   return Status::Ok();
 }
 
@@ -122,7 +153,7 @@ Status CheckArchitecture(const FlatJson& config) {
 }
 
 Result<NetworkPlan> PlanHuggingFace(const FlatJson& json, std::span<const std::string_view> tensor_names,
-                                    const std::string& folder) {
+                                    const std::string& folder, DraftLayer draft) {
   RETURN_IF_ERROR(CheckArchitecture(json));
   ASSIGN_OR_RETURN(const TextConfig text, FindTextConfig(json));
   const ConfigJson config(json, text.prefix);
@@ -156,6 +187,7 @@ Result<NetworkPlan> PlanHuggingFace(const FlatJson& json, std::span<const std::s
   const bool has_head = std::ranges::find(tensor_names, std::string(head) + "lm_head.weight") != tensor_names.end();
   if ((spec.encoder_layers > 0 || tied != spec.tied_head) && !tensor_names.empty()) spec.tied_head = !has_head;
   PlanTensors(rules, prefix, &plan, head);
+  if (draft == DraftLayer::kPlan) RETURN_IF_ERROR(PlanDraftLayer(config, family, prefix, tensor_names, &plan));
   if (packed && packed->kind == PackedFormat::Kind::kMxfp4) TransposeExpertShapes(&plan);
   if (packed && packed->kind == PackedFormat::Kind::kE4M3 && packed->block) plan.dummy_type = DType::kScaledE4M3;
   Ignore(prefix, head, &plan);

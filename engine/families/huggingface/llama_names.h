@@ -79,6 +79,17 @@ inline constexpr TensorRule kGlmCorrection[] = {
     {TensorRole::kRouterCorrection, "layers.{}.mlp.gate.e_score_correction_bias"},
 };
 
+// The layer after the last one drafts (DeepSeek-V3, GLM-4.5).
+inline constexpr TensorRule kNextLayerDraftTensors[] = {
+    {TensorRole::kDraftProjection, "layers.{}.eh_proj.weight"},
+    {TensorRole::kDraftEmbeddingNorm, "layers.{}.enorm.weight"},
+    {TensorRole::kDraftHiddenNorm, "layers.{}.hnorm.weight"},
+    {TensorRole::kDraftNorm, "layers.{}.shared_head.norm.weight"},
+};
+inline constexpr std::string_view kNextLayerDraftCopies[] = {"layers.{}.embed_tokens.weight",
+                                                             "layers.{}.shared_head.head.weight"};
+inline constexpr DraftRules kNextLayerDraft{"", kNextLayerDraftTensors, kNextLayerDraftCopies};
+
 inline constexpr std::string_view kPrefix = "model.";
 
 inline bool EveryLayer(int64_t) { return true; }

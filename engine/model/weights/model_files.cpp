@@ -144,12 +144,12 @@ void AddProjector(const std::string& path, ModelFiles* files) {
   files->vision = std::move(*vision);
 }
 
-Result<ModelFiles> OpenGguf(const std::string& path) {
+Result<ModelFiles> OpenGguf(const std::string& path, DraftLayer draft) {
   ASSIGN_OR_RETURN(GgufFile opened, GgufFile::Open(path));
   const auto file = std::make_shared<const GgufFile>(std::move(opened));
   ModelFiles out{.format = ModelFiles::Format::kGguf, .tensors = file->tensors(), .reader = file};
   RETURN_IF_ERROR(JoinGgufScales(&out.tensors));
-  ASSIGN_OR_RETURN(out.plan, PlanGguf(*file, path));
+  ASSIGN_OR_RETURN(out.plan, PlanGguf(*file, path, draft));
   out.chat_template = file->String("tokenizer.chat_template").value_or("");
   if (file->String("tokenizer.ggml.model").value_or("no_vocab") == "no_vocab") return out;
   ASSIGN_OR_RETURN(out.tokenizer, ReadGgufTokenizer(*file));
@@ -240,7 +240,7 @@ Result<std::optional<PackedFormat>> ReadPacking(const std::string& folder, const
   return std::optional(std::move(format));
 }
 
-Result<ModelFiles> OpenHuggingFace(const std::string& folder) {
+Result<ModelFiles> OpenHuggingFace(const std::string& folder, DraftLayer draft) {
   ASSIGN_OR_RETURN(const FlatJson config, FlatJson::ReadFile(folder + "/config.json"));
   RETURN_IF_ERROR(CheckArchitecture(config));
   ASSIGN_OR_RETURN(const auto packed, ReadPacking(folder, config));
@@ -254,7 +254,7 @@ Result<ModelFiles> OpenHuggingFace(const std::string& folder) {
                  .reader = file};
   std::vector<std::string_view> names;
   for (const FileTensor& tensor : out.tensors) names.push_back(tensor.name);
-  ASSIGN_OR_RETURN(out.plan, PlanHuggingFace(config, names, folder));
+  ASSIGN_OR_RETURN(out.plan, PlanHuggingFace(config, names, folder, draft));
   RETURN_IF_ERROR(ReadTexts(folder, &out.chat_template, &out.tokenizer));
   AddVision(folder, config, names, &out);
   DropSkipped(out.plan, &out);
@@ -320,13 +320,13 @@ Status ReadTexts(const std::string& folder, std::string* chat_template, Tokenize
   return HasTokenizerFile(folder) ? ReadTokenizer(folder, tokenizer) : Status::Ok();
 }
 
-Result<ModelFiles> OpenModelFiles(const std::string& path) {
+Result<ModelFiles> OpenModelFiles(const std::string& path, DraftLayer draft) {
   std::error_code ignored;
   auto imported = ImportModel(path);
   RETURN_IF_ERROR(WithPath(path, imported.status()));
   auto opened = *imported                                      ? OpenImported(*std::move(*imported))
-                : std::filesystem::is_directory(path, ignored) ? OpenHuggingFace(path)
-                                                               : OpenGguf(path);
+                : std::filesystem::is_directory(path, ignored) ? OpenHuggingFace(path, draft)
+                                                               : OpenGguf(path, draft);
   RETURN_IF_ERROR(WithPath(path, opened.status()));
   return opened;
 }

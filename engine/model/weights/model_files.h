@@ -42,7 +42,7 @@ struct ModelFiles {
 
 /// Opens a GGUF file, a Hugging Face or FasterTransformer folder, or a Megatron-LM or NeMo checkpoint. Does not compare
 /// the tensors with the plan (CheckTensors, weights.h). ERRORS: as Model::Load, with the path.
-Result<ModelFiles> OpenModelFiles(const std::string& path);
+Result<ModelFiles> OpenModelFiles(const std::string& path, DraftLayer draft = DraftLayer::kSkip);
 
 /// Names of optional text files next to the weights: tokenizers, chat template, recommended sampling.
 std::span<const std::string_view> TextFiles();

@@ -189,6 +189,7 @@ void AddSpec(const ModelSpec& spec, Digest* digest) {
       digest->AddNumber(value);
     }
   }
+  if (spec.draft_layers > 0) digest->AddText("draft layer");
   for (const Rotation& rotation : spec.rotations) {
     digest->AddFloat(rotation.magnitude);
     for (const double frequency : rotation.inverse_frequencies) digest->AddFloat(frequency);

@@ -110,7 +110,8 @@ ModelSpec Shard::Of(const ModelSpec& spec) const {
   ModelSpec own = spec;
   own.layers = layers.size();
   own.layer_traits.clear();
-  for (int64_t layer = layers.begin; layer < layers.end && !spec.layer_traits.empty(); ++layer) {
+  const int64_t end = layers.end == spec.layers ? spec.all_layers() : layers.end;
+  for (int64_t layer = layers.begin; layer < end && !spec.layer_traits.empty(); ++layer) {
     LayerTraits& traits = own.layer_traits.emplace_back(spec.Layer(layer));
     const HeadShare share = Heads(spec.Heads(layer), spec.KvSizes(layer).kv_heads);
     traits.heads = OwnHeads(traits.heads, share.heads.size());

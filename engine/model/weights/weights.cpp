@@ -76,7 +76,7 @@ class Loader {
   /// With a seed, tensors have no data and get random weights.
   Loader(Backend& backend, const ModelSpec& spec, const Shard& shard, std::optional<uint64_t> seed = {})
       : backend_(backend), spec_(spec), own_(shard.Of(spec)), shard_(shard), seed_(seed) {
-    weights_.layers.resize(static_cast<size_t>(own_.layers));
+    weights_.layers.resize(static_cast<size_t>(own_.all_layers()));
     weights_.encoder.layers.resize(static_cast<size_t>(spec.encoder_layers));
     weights_.tied_head = spec.tied_head && shard.whole() && shard.embeds() && shard.chooses();
   }
@@ -85,7 +85,7 @@ class Loader {
     if (planned.encoder) return LoadEncoderTensor(planned, tensor);
     if (planned.layer >= 0) {
       const int64_t layer = planned.layer - shard_.layers.begin;
-      if (layer < 0 || layer >= own_.layers) return Status::Ok();
+      if (layer < 0 || layer >= own_.all_layers()) return Status::Ok();
       return LoadLayerTensor(planned, tensor, weights_.layers[static_cast<size_t>(layer)]);
     }
     const bool chooses = PlaceOf(planned.role) == TensorPlace::kChoose;
@@ -112,7 +112,7 @@ class Loader {
     for (LayerWeights& layer : weights_.layers) {
       if (spec_.factors.scales_recurrence()) RETURN_IF_ERROR(FillRecurrentFactors(&layer.recurrent.in_factors));
     }
-    for (int64_t layer = 0; !spec_.head_norm_weights && layer < own_.layers; ++layer) {
+    for (int64_t layer = 0; !spec_.head_norm_weights && layer < own_.all_layers(); ++layer) {
       RETURN_IF_ERROR(FillHeadNorms(shard_.layers.begin + layer, &weights_.layers[static_cast<size_t>(layer)]));
     }
     if (spec_.embedding_norm && !spec_.embedding_norm_weights && shard_.embeds()) {

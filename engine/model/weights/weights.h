@@ -78,6 +78,13 @@ struct LayerInputWeights {
   DeviceVector norm;  // [P]; includes a factor of sqrt(1 / 2)
 };
 
+/// The inputs and the output of a draft layer; see ModelSpec::draft_layers.
+struct DraftWeights {
+  DeviceVector embedding_norm, hidden_norm;  // [D]: of a token's embedding, and of the hidden state before it
+  Weight projection;                         // [D, 2D]: of both, the embedding first
+  DeviceVector norm;                         // [D]: before the head
+};
+
 /// One decoder block. Matrices are [outputs, inputs]; those with the same input are grouped, in output order.
 struct LayerWeights {
   DeviceVector attention_norm, attention_norm_bias;  // [D]
@@ -115,6 +122,7 @@ struct LayerWeights {
   Weight cross_query;              // [H d, D]
   std::vector<Weight> cross_keys;  // keys, values: [G d, D] each
   Weight cross_out;                // [D, H d]
+  DraftWeights draft;
 };
 
 /// An encoder in front of the decoder.

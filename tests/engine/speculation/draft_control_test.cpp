@@ -14,11 +14,15 @@ DraftCosts Costs(double row, int64_t decoding = 1) {
   return costs;
 }
 
+int64_t Planned(DraftControl& control, int64_t matched, int64_t most, const DraftCosts& costs) {
+  return control.Plan({.matched = matched, .ngram = most}, costs).tokens;
+}
+
 // Draft tokens over `steps` steps in which the first `right` tokens of each draft are accepted.
 int64_t Drafted(DraftControl& control, int64_t steps, int64_t right, const DraftCosts& costs, int64_t matched = 4) {
   int64_t total = 0;
   for (int64_t step = 0; step < steps; ++step) {
-    const int64_t drafts = control.Plan(matched, 16, costs);
+    const int64_t drafts = Planned(control, matched, 16, costs);
     total += drafts;
     if (drafts > 0) control.Note(matched, drafts, std::min(right, drafts));
   }
@@ -27,22 +31,22 @@ int64_t Drafted(DraftControl& control, int64_t steps, int64_t right, const Draft
 
 TEST(DraftControl, DraftsNothingWithoutAMatchOrRoom) {
   DraftControl control;
-  EXPECT_EQ(control.Plan(0, 16, Costs(0.1)), 0);
-  EXPECT_EQ(control.Plan(20, 0, Costs(0.1)), 0);
-  EXPECT_EQ(control.Plan(20, 2, Costs(0.01)), 2);
+  EXPECT_EQ(Planned(control, 0, 16, Costs(0.1)), 0);
+  EXPECT_EQ(Planned(control, 20, 0, Costs(0.1)), 0);
+  EXPECT_EQ(Planned(control, 20, 2, Costs(0.01)), 2);
 }
 
 TEST(DraftControl, StartsShortAndGrowsWithAcceptance) {
   DraftControl control;
-  EXPECT_LE(control.Plan(4, 16, Costs(0.2)), 3);
+  EXPECT_LE(Planned(control, 4, 16, Costs(0.2)), 3);
   Drafted(control, 30, 16, Costs(0.2));
-  EXPECT_GE(control.Plan(4, 16, Costs(0.2)), 12);
+  EXPECT_GE(Planned(control, 4, 16, Costs(0.2)), 12);
 }
 
 TEST(DraftControl, ExpensiveRowsShortenDrafts) {
   DraftControl control;
   Drafted(control, 50, 3, Costs(0.1));
-  const int64_t cheap = control.Plan(4, 16, Costs(0.02)), dear = control.Plan(4, 16, Costs(0.3));
+  const int64_t cheap = Planned(control, 4, 16, Costs(0.02)), dear = Planned(control, 4, 16, Costs(0.3));
   EXPECT_GT(cheap, dear);
   EXPECT_GT(dear, 0);
 }
@@ -82,22 +86,47 @@ TEST(DraftControl, ProbesOfABatchAreAsRareAsThoseOfOneTurn) {
 // A device that runs ahead asks before it knows the token that a draft continues.
 TEST(DraftControl, ExpectsADraftWherePlanMakesOne) {
   DraftControl pays;
-  EXPECT_TRUE(pays.Expects(20, 16, Costs(0.1)));
-  EXPECT_FALSE(pays.Expects(0, 16, Costs(0.1)));
-  EXPECT_FALSE(pays.Expects(20, 0, Costs(0.1)));
+  EXPECT_TRUE(pays.Expects({.matched = 20, .ngram = 16}, Costs(0.1)));
+  EXPECT_FALSE(pays.Expects({.matched = 0, .ngram = 16}, Costs(0.1)));
+  EXPECT_FALSE(pays.Expects({.matched = 20, .ngram = 0}, Costs(0.1)));
   DraftControl never;
   Drafted(never, 100, 0, Costs(0.2));
   int64_t asked = 1;  // the tokens until a probe count without Plan
-  while (!never.Expects(4, 16, Costs(0.2))) ASSERT_LT(++asked, 2000);
+  while (!never.Expects({.matched = 4, .ngram = 16}, Costs(0.2))) ASSERT_LT(++asked, 2000);
   EXPECT_GT(asked, 1);
-  EXPECT_GT(never.Plan(4, 16, Costs(0.2)), 0);
+  EXPECT_GT(Planned(never, 4, 16, Costs(0.2)), 0);
+}
+
+// The draft layer's tokens take time, those of a match none.
+TEST(DraftControl, PrefersTheSourceWithTheMostTokensPerSecond) {
+  DraftControl control;
+  DraftCosts costs = Costs(0.02);
+  const DraftControl::Sources layer{.layer = 16}, both{.matched = 4, .ngram = 16, .layer = 16},
+      both_long{.matched = 20, .ngram = 16, .layer = 16};
+  EXPECT_EQ(control.Plan(layer, costs).tokens, 0);
+  costs.layer_token = 0.05;
+  EXPECT_TRUE(control.Expects(layer, costs));
+  EXPECT_TRUE(control.Plan(layer, costs).by_layer);
+  EXPECT_LE(control.Plan(layer, costs).tokens, DraftCosts::kMaxOfLayer);
+  EXPECT_TRUE(control.Plan(both, costs).by_layer);
+  EXPECT_FALSE(control.Plan(both_long, costs).by_layer);
+  for (int i = 0; i < 30; ++i) control.Note(0, 4, 0);
+  EXPECT_FALSE(control.Plan(both, costs).by_layer);
+  EXPECT_EQ(control.Plan(layer, costs).tokens, 0);
+}
+
+TEST(DraftControl, ASlowDraftLayerIsNotUsed) {
+  DraftControl control;
+  DraftCosts costs = Costs(0.02);
+  costs.layer_token = 1;
+  EXPECT_EQ(control.Plan({.layer = 16}, costs).tokens, 0);
 }
 
 TEST(DraftControl, LongMatchesAreMeasuredApart) {
   DraftControl control;
   Drafted(control, 100, 0, Costs(0.2), 3);
-  EXPECT_EQ(control.Plan(3, 16, Costs(0.2)), 0);
-  EXPECT_GT(control.Plan(20, 16, Costs(0.2)), 0);
+  EXPECT_EQ(Planned(control, 3, 16, Costs(0.2)), 0);
+  EXPECT_GT(Planned(control, 20, 16, Costs(0.2)), 0);
 }
 
 }  // namespace

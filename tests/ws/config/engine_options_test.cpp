@@ -102,7 +102,9 @@ TEST(EngineOptionsOfConfig, SpeculatesOnAGpuOrOnRequest) {
   EXPECT_EQ(speculation({"--speculate", "off"}), Speculation::kOff);
   EXPECT_EQ(speculation({"--speculate", "ngram"}), Speculation::kNgram);
   EXPECT_EQ(speculation({"--device", "cuda", "--speculate", "off"}), Speculation::kOff);
-  EXPECT_EQ(speculation({"--device", "cuda"}), Speculation::kNgram);
+  EXPECT_EQ(speculation({"--speculate", "mtp"}), Speculation::kMtp);
+  EXPECT_EQ(speculation({"--device", "cuda", "--speculate", "ngram"}), Speculation::kNgram);
+  EXPECT_EQ(speculation({"--device", "cuda"}), Speculation::kMtp);
   EXPECT_EQ(speculation({"--device", "cuda", "--tensor-parallel-size", "2"}), Speculation::kOff);
   EXPECT_EQ(speculation({"--tensor-parallel-size", "2", "--speculate", "ngram"}), std::nullopt);
   EXPECT_EQ(speculation({"--speculate", "eagle"}), std::nullopt);
