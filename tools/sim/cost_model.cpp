@@ -77,10 +77,15 @@ Result<CostModel> CostModel::Read(const std::string& path) {
 }
 
 double CostModel::StepMs(const StepWork& work) const {
-  // Mirrors kernels/cuda/cuda_backend.cpp's decision about graphs.
-  const bool is_recorded = work.decoding == 0 && (work.rows <= 64 || work.rows % 256 == 0);
+  // Small prompts are replayed as graphs (kernels/cuda/cuda_backend.cpp). A larger step's time is that of its GEMMs,
+  // whose row tiles are whole for a multiple of kTile rows, with decode rows or without.
+  constexpr int64_t kTile = 256, kRecordedRows = 64;
+  constexpr double kSharedPrefixMs = 0.035;  // per layer: two more kernels
+  const bool is_recorded = (work.decoding == 0 && work.rows <= kRecordedRows) || work.rows % kTile == 0;
   const Table& table = work.prompts == 0 ? decode : is_recorded ? recorded : other;
-  return At(table, static_cast<double>(work.rows)) + key * static_cast<double>(work.keys) + product * work.products;
+  const double sharing = work.shares_prefix ? kSharedPrefixMs * static_cast<double>(spec.layers) : 0;
+  return At(table, static_cast<double>(work.rows)) + key * static_cast<double>(work.keys) + product * work.products +
+         sharing;
 }
 
 std::string CostFile(const std::string& name) { return RINGSIDE_SOURCE_DIR "/tools/sim/costs/" + name + ".json"; }
