@@ -16,6 +16,11 @@ class StepTime {
   /// Records a step with `decoding` decode rows and `drafts` draft rows. REQUIRES: drafts > 0.
   void NoteDrafts(int64_t decoding, int64_t drafts, int64_t took_ns);
 
+  /// Records the time between two tokens of the decoding turns.
+  void NoteGap(int64_t took_ns, double goal_ns);
+  /// Predicted duration of a step with prompts such that 99 % of the times between tokens are at most `goal_ns`.
+  double TargetNs(double goal_ns) const { return goal_ns / excess_; }
+
   /// Duration of a step that only decodes; 0 = not measured.
   double DecodeNs(int64_t decoding) const;
   /// Additional time of draft rows in a step with `decoding` decode rows; a guess until it is measured.
@@ -34,6 +39,7 @@ class StepTime {
   ByRows draft_row_ns_{};  // of each draft row
   double ns_per_row_ = 0;
   double ns_per_logits_ = 0;
+  double excess_ = 1.1;  // the longest 1 % of gaps, relative to the predicted duration of the steps aimed at
 };
 
 }  // namespace ringside

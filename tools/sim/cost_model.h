@@ -45,6 +45,10 @@ struct CostModel {
   static Result<CostModel> Read(const std::string& path);
 
   double StepMs(const StepWork& work) const;
+
+ private:
+  /// The part of a step's time that its rows take.
+  double RowsMs(const StepWork& work) const;
 };
 
 /// Path of a cost file in the repository.

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/check.h"
+#include "engine/model/model_facts.h"
 #include "engine/model/shared_prefixes.h"
 
 namespace ringside {
@@ -150,6 +151,12 @@ int64_t SimBackend::RunStep(double ms, std::span<const StepPart> parts) {
     }
   }
   return step_free_ns_ = end;
+}
+
+NetworkShape SimNetwork::shape() const {
+  NetworkShape shape = ForwardingNetwork::shape();
+  shape.attention_context = ShapeOf(cost_.spec).attention_context;
+  return shape;
 }
 
 void SimNetwork::Before(std::span<const StepPart> parts) {

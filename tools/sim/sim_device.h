@@ -77,6 +77,7 @@ class SimNetwork final : public ForwardingNetwork {
   SimNetwork(const CostModel& cost, SimBackend& backend, Network& network, ManualClock& clock)
       : ForwardingNetwork(network), cost_(cost), backend_(backend), clock_(clock) {}
 
+  NetworkShape shape() const override;
   void Finish(std::span<SampledToken> chosen) override;
   double device_busy_ms() const { return busy_ms_; }
 
