@@ -106,13 +106,13 @@ TEST(Scheduler, LeastServedComesFirst) {
 TEST(Scheduler, PromptsOfAnAccountAheadFillOnlyAShortStep) {
   const StepLimits limits{.prompt_rows = 2048, .chunk = 2048, .ahead_work = 100};
   const std::vector<double> ahead = {0, kServedMargin}, equal = {0, kServedMargin - 1};
-  EXPECT_EQ(Plan({{1, 0, 0}, {4000, 1, 1}}, limits, ahead), (Take{1, 100}));
-  EXPECT_EQ(Plan({{1, 0, 0}, {4000, 1, 1}}, limits, equal), (Take{1, 2048}));
-  EXPECT_EQ(Plan({{0, 0, 0}, {4000, 1, 1}}, limits, ahead), (Take{0, 2048})) << "the other account has no turn in it";
+  EXPECT_EQ(Plan({{1, 1, 0}, {4000, 0, 1}}, limits, ahead), (Take{1, 100}));
+  EXPECT_EQ(Plan({{1, 1, 0}, {4000, 0, 1}}, limits, equal), (Take{1, 2048}));
+  EXPECT_EQ(Plan({{0, 1, 0}, {4000, 0, 1}}, limits, ahead), (Take{0, 2048})) << "the other account has no turn in it";
   // The other account's own prompt may fill the step.
-  EXPECT_EQ(Plan({{60, 0, 0}, {4000, 1, 1}}, limits, ahead), (Take{60, 40}));
-  EXPECT_EQ(Plan({{300, 0, 0}, {4000, 1, 1}}, limits, ahead), (Take{300, 0}));
-  EXPECT_EQ(Plan({{4000, 0, 0}, {4000, 1, 1}}, limits, ahead), (Take{2048, 0}));
+  EXPECT_EQ(Plan({{60, 1, 0}, {4000, 0, 1}}, limits, ahead), (Take{60, 40}));
+  EXPECT_EQ(Plan({{300, 1, 0}, {4000, 0, 1}}, limits, ahead), (Take{300, 0}));
+  EXPECT_EQ(Plan({{4000, 1, 0}, {4000, 0, 1}}, limits, ahead), (Take{2048, 0}));
 }
 
 TEST(Scheduler, ManyPromptsDelayAnothersShortPromptByAtMostTwoSteps) {
