@@ -26,7 +26,7 @@ struct EngineOptions {
   int64_t session_len = 1 << 20;  // maximum length of a timeline, counted exactly
   int64_t prefill_chunk = 256;    // maximum rows of a sequence in a step; fewer if the ring is full
   int64_t step_tokens = 256;      // maximum prefill rows of a step
-  double max_step_ms = 100;       // target duration of a step that also decodes; bounds its prefill rows
+  double target_itl_ms = 100;     // goal for the time between tokens at p99; bounds the prefill rows of a step
   int64_t row_tile = 1;           // M tile of the device's matmuls (StepLimits::tile)
   int64_t rebuild_windows = 0;    // windows replayed to rebuild a lost cache; 0 = until it is exact
   int64_t state_slots = 4;        // boundaries of recurrent state in a slab (StateSlots), at least 2

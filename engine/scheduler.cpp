@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <set>
@@ -14,21 +15,37 @@
 namespace ringside {
 namespace {
 
-// A prompt may be overtaken by shorter ones until it has waited this many times its own compute time.
-constexpr double kPatience = 4;
 // Trims the last prompts until the step is a multiple of the tile, if that costs prompts little and no indivisible
-// chunk.
-void RoundDown(std::span<const StepTurn> turns, std::span<const size_t> given, int64_t tile,
+// chunk. A prompt's end is trimmed only if another step takes little more time than a tile.
+void RoundDown(std::span<const StepTurn> turns, std::vector<size_t> given, const StepLimits& limits,
                std::vector<int64_t>& take) {
+  const auto ends = [&](size_t i) { return take[i] == turns[i].remaining; };
   const auto divisible = [&](size_t i) { return take[i] - (turns[i].least > 1 ? turns[i].least : 0); };
   int64_t of_prompts = 0, trimmable = 0;
-  for (const size_t i : given) of_prompts += take[i], trimmable += divisible(i);
-  int64_t beyond = std::accumulate(take.begin(), take.end(), int64_t{0}) % tile;
+  for (const size_t i : given) of_prompts += take[i];
+  int64_t beyond = std::accumulate(take.begin(), take.end(), int64_t{0}) % limits.tile;
+  constexpr double kTilesOfAStep = 2;  // other prompts often need the step anyway
+  const bool trims_ends = limits.step_work <= kTilesOfAStep * static_cast<double>(limits.tile);
+  if (!trims_ends) std::erase_if(given, ends);
+  for (const size_t i : given) trimmable += divisible(i);
   if (beyond > std::min(of_prompts / 4, trimmable)) return;
-  for (; beyond > 0; given = given.first(given.size() - 1)) {
+  for (; beyond > 0; given.pop_back()) {
     const int64_t back = std::min(beyond, divisible(given.back()));
     take[given.back()] -= back;
     beyond -= back;
+  }
+}
+
+// Fills the last tile with up to `most` rows of prompts that have none, the next one first: they take no time.
+void FillTile(std::span<const StepTurn> turns, std::span<const size_t> waiting, const StepLimits& limits, int64_t most,
+              std::vector<int64_t>& take) {
+  const int64_t beyond = std::accumulate(take.begin(), take.end(), int64_t{0}) % limits.tile;
+  int64_t left = beyond == 0 ? 0 : std::min(most, limits.tile - beyond);
+  for (const size_t i : waiting) {
+    const int64_t rows = std::min({left, turns[i].remaining, limits.chunk});
+    if (rows < turns[i].least) continue;
+    take[i] = rows;
+    left -= rows;
   }
 }
 
@@ -60,32 +77,44 @@ double ServedBucket(double served) { return std::floor(served / kServedBucket); 
 
 std::vector<int64_t> PlanStep(std::span<const StepTurn> turns, std::vector<double> served, const StepLimits& limits) {
   std::vector<int64_t> take(turns.size(), 0);
-  std::vector<size_t> prompts, given;
+  std::vector<size_t> prompts, given, waiting;
   for (size_t i = 0; i < turns.size(); ++i) {
     if (turns[i].remaining == 1) take[i] = 1;
     if (turns[i].remaining > 1) prompts.push_back(i);
   }
   if (prompts.empty()) AddDrafts(turns, limits.draft_rows, take);
-  std::ranges::stable_sort(prompts, {}, [&](size_t i) { return turns[i].deadline_ns; });
+  std::ranges::stable_sort(prompts, std::greater(), [&](size_t i) { return turns[i].urgency; });
   const std::vector<bool> is_ahead = TenantsAhead(turns, served);
-  for (int64_t left = limits.prompt_rows; left > 0 && !prompts.empty();) {
+  double work = 0;
+  int64_t left = limits.prompt_rows;
+  while (left > 0 && !prompts.empty()) {
     const auto next =
         std::ranges::min_element(prompts, {}, [&](size_t i) { return ServedBucket(served[turns[i].tenant]); });
     const StepTurn& turn = turns[*next];
-    const int64_t beyond = std::max<int64_t>(0, limits.prompt_rows - limits.rows_for_ahead);
-    int64_t rows = std::min({turn.remaining, limits.chunk, left - (is_ahead[turn.tenant] ? beyond : 0)});
+    const int64_t most = std::min({turn.remaining, limits.chunk, left});
+    const auto fitting = [&](double limit) {
+      return static_cast<int64_t>(std::clamp((limit - work) / turn.work, 0.0, static_cast<double>(most)));
+    };
+    int64_t rows =
+        fitting(std::min(limits.prompt_work, is_ahead[turn.tenant] ? limits.ahead_work : limits.prompt_work));
+    if (rows < turn.remaining) rows = std::min(rows, fitting(limits.yield_work));
     if (rows > 0 && rows < turn.least) rows = given.empty() ? turn.least : 0;
     if (rows <= 0) {
+      if (most > 0 && !is_ahead[turn.tenant]) waiting.push_back(*next);
       prompts.erase(next);
       continue;
     }
     take[*next] = rows;
     served[turn.tenant] += static_cast<double>(rows);
     left -= rows;
+    work += static_cast<double>(rows) * turn.work;
     given.push_back(*next);
     prompts.erase(next);
   }
-  RoundDown(turns, given, limits.tile, take);
+  // The last prompt of the step is trimmed to a tile if it goes on, or the tile is filled.
+  if (!given.empty() && take[given.back()] == turns[given.back()].remaining)
+    FillTile(turns, waiting, limits, left, take);
+  RoundDown(turns, std::move(given), limits, take);
   return take;
 }
 
@@ -146,8 +175,12 @@ std::optional<Victim> PickVictim(std::span<const SlotHolder> holders, const Slot
   return victim;
 }
 
-int64_t PromptDeadline(int64_t submitted_ns, double computing_ns) {
-  return submitted_ns + static_cast<int64_t>(kPatience * computing_ns);
+double PromptUrgency(int64_t waited_ns, double computing_ns) {
+  // Steps have a fixed cost, so very short prompts count as equal.
+  constexpr double kLeastNs = 1e6;
+  const auto waited = static_cast<double>(waited_ns);
+  if (waited_ns >= kPatienceNs) return waited;  // more than any ratio
+  return waited / std::max(computing_ns, kLeastNs);
 }
 
 void VirtualTokenCounter::Advance() {

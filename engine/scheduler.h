@@ -15,11 +15,12 @@ namespace ringside {
 
 /// A running turn as the scheduler sees it.
 struct StepTurn {
-  int64_t remaining = 0;    // tokens to compute before its next sample; 1 = decodes, 0 = not in this step
-  int64_t deadline_ns = 0;  // orders the prompts of one tenant
-  size_t tenant = 0;        // its tenant: an index of `served`
-  int64_t least = 1;        // tokens that its next chunk has at least, up to StepLimits::chunk
-  int64_t drafts = 0;       // draft tokens that it would verify; only if it decodes
+  int64_t remaining = 0;  // tokens to compute before its next sample; 1 = decodes, 0 = not in this step
+  double urgency = 0;     // orders the prompts of one tenant, the most urgent first (PromptUrgency)
+  size_t tenant = 0;      // its tenant: an index of `served`
+  int64_t least = 1;      // tokens that its next chunk has at least, up to StepLimits::chunk
+  int64_t drafts = 0;     // draft tokens that it would verify; only if it decodes
+  double work = 1;        // of a prompt row, in units of a row without attention (StepTime)
 };
 
 struct StepLimits {
@@ -27,18 +28,25 @@ struct StepLimits {
   int64_t chunk = 128;        // maximum for one prompt
   int64_t tile = 1;           // M tile of the device's matmuls: a partial tile costs the same as a whole one
   int64_t draft_rows = 0;     // maximum for the drafts of all turns together
+  static constexpr double kUnlimited = std::numeric_limits<double>::infinity();
+  double prompt_work = kUnlimited;  // maximum for all prompts together
+  /// A prompt that the step cannot finish is added only up to this much work in total: it yields to prompts that arrive
+  /// during the step.
+  double yield_work = kUnlimited;
   /// Prompts of a tenant that was served kServedMargin tokens more than another one in the step are added only up to
-  /// this many prompt rows in total, so that they delay that tenant's tokens little.
-  int64_t rows_for_ahead = std::numeric_limits<int64_t>::max();
+  /// this much work in total, so that they delay that tenant's tokens little.
+  double ahead_work = kUnlimited;
+  double step_work = 0;  // prompt work that takes the time of a step without prompts; 0 = unknown
 };
 
 /// Tokens to compute for each turn (0 = none). Each decoding turn gets its row, and in a step without prompts rows for
 /// its drafts. The remaining rows go to prompts, a chunk at a time: to the tenant with the fewest served tokens, those
 /// of this step included (a virtual token counter: Sheng et al. 2024, "Fairness in Serving Large Language Models"), and
-/// within a tenant to the prompt with the earliest deadline. Prompts are thus computed one after the other, so that
-/// they do not all finish late. A partial tile waits for the next step if it is less than a quarter of the prompt rows;
-/// otherwise no row is left unused while a prompt needs one. A prompt's chunk may be indivisible (`least`): the first
-/// one of a step may then exceed the rows that are left, and later ones wait.
+/// within a tenant to the most urgent prompt. Prompts are thus computed one after the other, so that they do not all
+/// finish late. A partial tile waits for the next step if it is less than a quarter of the prompt rows and no prompt's
+/// end, or if another step takes at most the time of two tiles; otherwise no row is left unused while a prompt
+/// needs one. A prompt's chunk may be indivisible (`least`): the first one of a step may then exceed the rows that are
+/// left, and later ones wait.
 std::vector<int64_t> PlanStep(std::span<const StepTurn> turns, std::vector<double> served, const StepLimits& limits);
 
 /// The order in which queued turns, oldest first, get slots: the next slot goes to the tenant with the fewest running
@@ -84,9 +92,11 @@ struct Victim {
 /// no tenant causes more recomputation than it is charged for.
 std::optional<Victim> PickVictim(std::span<const SlotHolder> holders, const SlotSeeker& seeker);
 
-/// Deadline of a prompt: its arrival plus a small multiple of its compute time, so that a short prompt overtakes longer
-/// ones that arrived slightly earlier, and no prompt starves.
-int64_t PromptDeadline(int64_t submitted_ns, double computing_ns);
+/// Urgency of a prompt that has waited `waited_ns` and takes `computing_ns` in all: the response ratio, so that short
+/// prompts come first, and every prompt becomes more urgent than shorter ones that arrive later. A prompt that has
+/// waited kPatienceNs is more urgent than any that has not.
+double PromptUrgency(int64_t waited_ns, double computing_ns);
+constexpr int64_t kPatienceNs = 20'000'000'000;
 
 /// Virtual token counters: tokens served to each tenant with queued or running turns. A tenant that returns after a
 /// pause starts slightly below the least served tenant, so that its short turn comes first; a longer pause gains no

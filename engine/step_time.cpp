@@ -39,6 +39,14 @@ void StepTime::Note(int64_t decoding, double prompt_work, int64_t took_ns, int64
   Learn(ns_per_logits_, std::max(of_prompts - prompt_work * ns_per_row_, 0.0) / static_cast<double>(scored));
 }
 
+void StepTime::NoteGap(int64_t took_ns, double goal_ns) {
+  // Stochastic approximation of a quantile: in equilibrium one gap in a hundred is late. A pause of the machine moves
+  // it as little as any other late step.
+  constexpr double kLate = 0.01, kStep = 0.03, kMost = 1.5;
+  const bool is_late = static_cast<double>(took_ns) > goal_ns;
+  excess_ = std::clamp(excess_ + kStep * (is_late ? 1 - kLate : -kLate), 1.0, kMost);
+}
+
 double StepTime::DecodeNs(int64_t decoding) const { return decoding == 0 ? 0 : Nearest(decode_ns_, Class(decoding)); }
 
 void StepTime::NoteDrafts(int64_t decoding, int64_t drafts, int64_t took_ns) {

@@ -18,6 +18,10 @@ class StepTime {
 
   /// Records a draft of the draft layer, of `tokens` passes.
   void NoteLayerDraft(int64_t tokens, int64_t took_ns);
+  /// Records the time between two tokens of the decoding turns.
+  void NoteGap(int64_t took_ns, double goal_ns);
+  /// Predicted duration of a step with prompts such that 99 % of the times between tokens are at most `goal_ns`.
+  double TargetNs(double goal_ns) const { return goal_ns / excess_; }
 
   /// Duration of a step that only decodes; 0 = not measured.
   double DecodeNs(int64_t decoding) const;
@@ -40,6 +44,7 @@ class StepTime {
   double ns_per_layer_draft_ = 0;
   double ns_per_row_ = 0;
   double ns_per_logits_ = 0;
+  double excess_ = 1.1;  // the longest 1 % of gaps, relative to the predicted duration of the steps aimed at
 };
 
 }  // namespace ringside

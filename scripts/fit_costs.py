@@ -8,8 +8,8 @@ the error of the fit for each measurement. Without measurements it uses the .jso
 changes nothing and fails if the file differs from the fit.
 
 A step's time is a sum of terms, each a coefficient times a property of the step: its rows, interpolated linearly
-between the measured row counts, with separate tables for decode-only steps, for prompt-only steps replayed as a graph,
-and for all others; the keys that its parts attend to, which must be read; and the (row, key) pairs of its prompts,
+between the measured row counts, with separate tables for decode-only steps, for steps of whole row tiles (and small
+prompt-only ones, replayed as a graph), and for all others; the keys that its parts attend to, which must be read; and the (row, key) pairs of its prompts,
 which must be multiplied. The non-negative coefficients minimize the sum of squared relative errors.
 """
 
@@ -30,9 +30,9 @@ def chunk_rows(shape):
     return 1 << (rows.bit_length() - 1)
 
 
-def kind_of(rows):
-    """Kind of a prompt-only step; mirrors kernels/cuda/cuda_backend.cpp."""
-    return "recorded" if rows <= 64 or rows % 256 == 0 else "other"
+def kind_of(rows, decoding=0):
+    """Kind of a step with prompts; mirrors CostModel::StepMs."""
+    return "recorded" if rows % 256 == 0 or (rows <= 64 and decoding == 0) else "other"
 
 
 def steps_of(point, chunk):
@@ -48,7 +48,7 @@ def steps_of(point, chunk):
         prompts = int(name.split("_")[1])
         each = tokens // prompts
         keys = batch * context + prompts * each
-        return [("other", batch + prompts * each, keys, prompts * each * each / 2)]
+        return [(kind_of(batch + prompts * each, batch), batch + prompts * each, keys, prompts * each * each / 2)]
     return []
 
 

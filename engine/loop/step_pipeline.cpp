@@ -36,23 +36,41 @@ double StepPipeline::Work(int64_t position) const {
   return context == 0 ? 1 : 1 + static_cast<double>(position) / context;
 }
 
-int64_t StepPipeline::PromptRows(int64_t decoding, double limit_ns) const {
-  constexpr int64_t kLeast = 16, kUnmeasured = 64;
-  double work = 0, logits_work = 0, rows = 0;
-  for (const auto& turn : slots_.running()) {
-    if (turn->remaining() <= 1) continue;
-    rows += 1;
-    work += Work(turn->sequence()->computed());
-    logits_work += turn->scores_next() ? step_time_.LogitsWork() : 0;
+double StepPipeline::PromptWork(int64_t decoding, double limit_ns) const {
+  constexpr double kLeast = 16, kUnmeasured = 64;
+  return std::max(kLeast, step_time_.PromptWork(decoding, limit_ns, kUnmeasured));
+}
+
+StepLimits StepPipeline::LimitsFor(int64_t decoding, std::span<const StepTurn> turns, bool has_tenants) const {
+  StepLimits limits{options_.step_tokens, options_.prefill_chunk, options_.row_tile};
+  limits.draft_rows = std::max<int64_t>(0, std::min(options_.step_tokens, kMaxRowsWithDrafts - decoding));
+  const double row_ns = step_time_.PromptNs(1);
+  if (row_ns > 0) limits.step_work = step_time_.DecodeNs(std::max<int64_t>(1, decoding)) / row_ns;
+  if (decoding > 0) {
+    // A short prompt that arrives during the step, or just before it, still fits into the next one.
+    constexpr double kYieldShare = 0.9;
+    limits.prompt_work = PromptWork(decoding, TargetNs());
+    limits.yield_work = PromptWork(decoding, kYieldShare * TargetNs());
+  } else {
+    // Scored rows must not make a step longer than unscored ones.
+    double prompts = 0, logits_work = 0;
+    for (size_t i = 0; i < turns.size(); ++i) {
+      if (turns[i].remaining <= 1) continue;
+      prompts += 1;
+      logits_work += slots_.running()[i]->scores_next() ? step_time_.LogitsWork() : 0;
+    }
+    if (logits_work > 0) {
+      const double rows = static_cast<double>(options_.step_tokens) * prompts / (prompts + logits_work);
+      limits.prompt_rows = std::max(std::min<int64_t>(16, options_.step_tokens), static_cast<int64_t>(rows));
+    }
   }
-  if (rows == 0) return options_.step_tokens;
-  const auto bounded = [&](double most) {
-    return std::clamp(static_cast<int64_t>(most), std::min(kLeast, options_.step_tokens), options_.step_tokens);
-  };
-  // Scored rows must not make a step longer than unscored ones.
-  if (decoding == 0) return bounded(static_cast<double>(options_.step_tokens) * rows / (rows + logits_work));
-  const double fitting = step_time_.PromptWork(decoding, limit_ns, kUnmeasured);
-  return bounded(fitting * rows / std::max(work + logits_work, 1.0));
+  if (!has_tenants) return limits;
+  // A mixed step is not replayed as a graph, so a smaller factor would save the others little time and cost many steps.
+  constexpr double kAheadStep = 3;  // times the duration of the decode step
+  const int64_t decodes = std::max<int64_t>(1, decoding);
+  const double short_ns = kAheadStep * step_time_.DecodeNs(decodes);
+  if (short_ns > 0) limits.ahead_work = PromptWork(decodes, std::min(short_ns, TargetNs()));
+  return limits;
 }
 
 double StepPipeline::NsPerPromptToken() const {
@@ -66,7 +84,7 @@ double StepPipeline::NsPerPromptToken() const {
   }
   const double each = prompts == 0 ? 1 : work / prompts;
   auto rows = static_cast<double>(options_.step_tokens);
-  if (decoding > 0) rows = std::clamp(step_time_.PromptWork(decoding, options_.max_step_ms * 1e6, 1) / each, 1.0, rows);
+  if (decoding > 0) rows = std::clamp(step_time_.PromptWork(decoding, TargetNs(), 1) / each, 1.0, rows);
   const double prompt_ns = step_time_.PromptNs(rows * each);
   return prompt_ns == 0 ? 0 : (step_time_.DecodeNs(decoding) + prompt_ns) / rows;
 }
@@ -88,25 +106,17 @@ std::vector<int64_t> StepPipeline::Plan(const LaunchedStep* under_way, const std
   for (const auto& turn : running) {
     StepTurn& planned = turns.emplace_back();
     planned.tenant = tenants[turns.size() - 1];
-    planned.deadline_ns = turn->Deadline(step_time_.PromptNs(Work(turn->sequence()->computed())));
+    planned.work = Work(turn->sequence()->computed() + std::min(turn->remaining(), options_.prefill_chunk) / 2);
+    planned.urgency = turn->Urgency(clock_.MonotonicNs(), step_time_.PromptNs(Work(turn->prompt_middle())));
+    if (turn->scores_next()) planned.work += step_time_.LogitsWork();
     if (turn->finished() || !slots_.HasMemory(*turn) || waits(turn) || !ready[turns.size() - 1]) continue;
     const bool awaits = under_way != nullptr && under_way->RowOf(turn.get());
     planned.remaining = !awaits ? turn->remaining() : turn->run_ahead() == RunningTurn::RunAhead::kNo ? 0 : 1;
     if (planned.remaining > 1) planned.least = turn->sequence()->LeastChunk(turn->timeline().tokens);
     decoding += planned.remaining == 1 ? 1 : 0;
   }
-  const double long_ns = options_.max_step_ms * 1e6;
-  StepLimits limits{PromptRows(decoding, long_ns), options_.prefill_chunk, options_.row_tile};
-  limits.draft_rows = std::max<int64_t>(0, std::min(options_.step_tokens, kMaxRowsWithDrafts - decoding));
+  const StepLimits limits = LimitsFor(decoding, turns, served.size() > 1);
   PlanDrafts(decoding, &turns);
-  if (served.size() > 1) {
-    // A mixed step is not replayed as a graph, so a smaller factor would save the others little time and cost many
-    // steps.
-    constexpr double kAheadStep = 3;  // times the duration of the decode step
-    const int64_t decodes = std::max<int64_t>(1, decoding);
-    const double short_ns = kAheadStep * step_time_.DecodeNs(decodes);
-    if (short_ns > 0) limits.rows_for_ahead = PromptRows(decodes, std::min(short_ns, long_ns));
-  }
   return PlanStep(turns, std::move(served), limits);
 }
 
@@ -179,14 +189,20 @@ bool StepPipeline::MayRunAhead() {
   if (std::ranges::any_of(launched_->logits, [](const LogitsRow& row) { return row.turn->branches() > 0; }))
     return false;
   if (launched_->prompt_rows == 0) return !ExpectsDrafts();
-  const double scores = static_cast<double>(launched_->scored_rows) * step_time_.LogitsWork();
-  return step_time_.DecodeNs(launched_->decoding) + step_time_.PromptNs(launched_->prompt_work + scores) < kLongNs;
+  return launched_->predicted_ns < kLongNs;
+}
+
+double StepPipeline::PredictedNs(const LaunchedStep& step) const {
+  const double scores = static_cast<double>(step.scored_rows) * step_time_.LogitsWork();
+  const double prompt_ns = step_time_.PromptNs(step.prompt_work + scores);
+  return prompt_ns == 0 ? 0 : step_time_.DecodeNs(step.decoding) + prompt_ns;
 }
 
 void StepPipeline::EncodeImages(std::vector<bool>* ready) {
   const auto& running = slots_.running();
   const auto decoding = std::ranges::count_if(running, [](const auto& turn) { return turn->remaining() == 1; });
-  int64_t left = PromptRows(decoding, options_.max_step_ms * 1e6);
+  int64_t left = options_.step_tokens;
+  if (decoding > 0) left = std::min(left, static_cast<int64_t>(PromptWork(decoding, TargetNs())));
   for (size_t i = 0; i < running.size(); ++i) {
     RunningTurn& turn = *running[i];
     if (turn.finished() || !slots_.HasMemory(turn)) continue;
@@ -269,6 +285,7 @@ void StepPipeline::Begin(LaunchedStep& step, const Parts& parts) {
     step.prompt_rows += rows;
     step.prompt_work += static_cast<double>(rows) * Work(turn->sequence()->computed() + rows / 2);
   }
+  step.predicted_ns = PredictedNs(step);
   samples_later ? network_.BeginDeferred(parts.parts) : network_.Begin(parts.parts, choices);
   ++counts_.steps;
   for (size_t i = 0; i < parts.parts.size(); ++i) {
@@ -307,7 +324,8 @@ Status StepPipeline::FinishTokens(const LaunchedStep& step) {
   std::vector<SampledToken> chosen(step.logits.size());
   network_.Finish(chosen);
   RETURN_IF_ERROR(network_.memory().status());
-  const int64_t took = TimeOf(step);
+  const int64_t finished_before = step_finished_ns_, took = TimeOf(step);
+  if (step.decoding > 0) step_time_.NoteGap(step_finished_ns_ - finished_before, options_.target_itl_ms * 1e6);
   step_time_.Note(step.decoding, step.prompt_work, took, step.scored_rows);
   if (step.prompt_rows > 0) storage_.NotePrefill(step.prompt_rows + step.decoding, took);
   for (size_t i = 0; i < chosen.size(); ++i) {

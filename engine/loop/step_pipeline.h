@@ -82,6 +82,7 @@ class StepPipeline {
     int64_t prompt_rows = 0;
     int64_t scored_rows = 0;         // prompt rows with logits
     double prompt_work = 0;          // in units of StepTime
+    double predicted_ns = 0;         // 0 = unknown
     bool deferred_sampling = false;  // launched without its sampling parameters
     bool Has(const RunningTurn* turn) const;
     /// The row that samples the turn's next token; nullopt if none does.
@@ -111,8 +112,12 @@ class StepPipeline {
   void PlanDrafts(int64_t decoding, std::vector<StepTurn>* turns);
   /// Those of the turns that want tokens of the draft layer, by their places.
   void DraftByLayer(std::span<const size_t> places, std::vector<StepTurn>* turns);
-  /// Prompt rows that a step of `limit_ns` may have in addition to `decoding` decode rows.
-  int64_t PromptRows(int64_t decoding, double limit_ns) const;
+  /// Limits of a step with `decoding` decode rows for the prompts of `turns`.
+  StepLimits LimitsFor(int64_t decoding, std::span<const StepTurn> turns, bool has_tenants) const;
+  /// Prompt work of a step of `limit_ns` with `decoding` decode rows.
+  double PromptWork(int64_t decoding, double limit_ns) const;
+  /// Target duration of a step with prompts and decode rows.
+  double TargetNs() const { return step_time_.TargetNs(options_.target_itl_ms * 1e6); }
   /// Cost of a row at this position, in units of a row without attention.
   double Work(int64_t position) const;
   /// Computes rows of images that turns need next, for about the time of a step's prompts. Turns that lack some after
@@ -127,6 +132,8 @@ class StepPipeline {
   void Begin(LaunchedStep& step, const Parts& parts);
   /// Deferred sampling: sets the sampling parameters of a step that was launched without them.
   void Choose(LaunchedStep* step);
+  /// Predicted duration of a step with prompts; 0 = unknown.
+  double PredictedNs(const LaunchedStep& step) const;
   /// The time since its launch, or since the end of the previous step if that was later. Ends the step.
   int64_t TimeOf(const LaunchedStep& step);
   /// Finish of a step without drafts: distributes the sampled tokens.

@@ -33,8 +33,8 @@ void RunningTurn::NoteRestored(double ms) {
   if (report_.source == CacheSource::kHost || report_.source == CacheSource::kDisk) report_.restore_ms = ms;
 }
 
-int64_t RunningTurn::Deadline(double ns_per_token) const {
-  return PromptDeadline(clock_.submitted_ns(), static_cast<double>(remaining_) * ns_per_token);
+double RunningTurn::Urgency(int64_t now_ns, double ns_per_token) const {
+  return PromptUrgency(now_ns - clock_.submitted_ns(), static_cast<double>(begun_remaining_) * ns_per_token);
 }
 
 void RunningTurn::Begin(Sequence* sequence, const SyncResult& sync, const Tokenizer& tokenizer, int64_t vocab,
@@ -44,7 +44,7 @@ void RunningTurn::Begin(Sequence* sequence, const SyncResult& sync, const Tokeni
   session_len_ = session_len;
   prompt_tokens_ = std::ssize(request_.tokens);
   clock_.NoteBegin(now_ns);
-  remaining_ = sync.to_feed;
+  remaining_ = begun_remaining_ = sync.to_feed;
   report_.source = sync.source;
   // Virtual tokens are not charged to the turn.
   const int64_t virtual_tokens = request_.virtual_tokens;
@@ -74,7 +74,7 @@ void RunningTurn::Resume(const SyncResult& sync) {
   const int64_t new_rows = has_beams ? 0 : remaining_;
   rows_computed_ -= std::max<int64_t>(sync.to_feed - new_rows, 0);  // recomputed rows are not charged
   // With beams provisional, until their rows are counted.
-  remaining_ = sync.to_feed + (has_beams ? 2 : 0);
+  remaining_ = begun_remaining_ = sync.to_feed + (has_beams ? 2 : 0);
   if (Status images = images_.Check(request_, *sequence_); !images.ok())
     Finish(FinishReason::kError, std::move(images));
 }

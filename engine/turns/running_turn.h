@@ -73,8 +73,10 @@ class RunningTurn {
   bool computes_prompt() const { return clock_.awaits_first_token() && remaining_ > 0; }
   /// Its cache has been loaded, `ms` after the request to the tiers.
   void NoteRestored(double ms);
-  /// Deadline of its prompt, given the time per token.
-  int64_t Deadline(double ns_per_token) const;
+  /// Middle of its prompt: the position that stands for its attention. REQUIRES: begun().
+  int64_t prompt_middle() const { return sequence_->computed() + remaining_ - begun_remaining_ / 2; }
+  /// Urgency of its prompt, given the time per token.
+  double Urgency(int64_t now_ns, double ns_per_token) const;
 
   // Life.
   /// Starts the turn after its sequence was synced: reports the cache and creates what the kind needs.
@@ -173,7 +175,8 @@ class RunningTurn {
   Sequence* sequence_ = nullptr;
   int64_t position_ = 0;  // last reported queue position
   int64_t remaining_ = 0;
-  int64_t rows_computed_ = 0;  // without uncharged rows
+  int64_t begun_remaining_ = 0;  // when it got its slot
+  int64_t rows_computed_ = 0;    // without uncharged rows
   CacheReport report_;
   DraftReport draft_report_;
   int64_t evicted_before_ = 0;

@@ -29,12 +29,12 @@ TEST(Scheduler, DraftsGetRowsThatNoPromptNeeds) {
 
 // The first prompt of a step gets its indivisible chunk whatever the limit, others only if it fits; so none starves.
 TEST(Scheduler, IndivisibleChunksAreTakenAsAWhole) {
-  const StepTurn image{.remaining = 500, .deadline_ns = 1, .least = 256}, text{.remaining = 40, .deadline_ns = 2};
+  const StepTurn image{.remaining = 500, .urgency = 3, .least = 256}, text{.remaining = 40, .urgency = 2};
   const StepLimits limits{.prompt_rows = 64, .chunk = 256, .tile = 48};
   EXPECT_EQ(Plan({image, text}, limits), (Take{256, 0}));
   EXPECT_EQ(Plan({text, image, image}, {.prompt_rows = 300, .chunk = 256}), (Take{40, 256, 0}));
   StepTurn later = image;
-  later.deadline_ns = 3;
+  later.urgency = 1;
   EXPECT_EQ(Plan({text, later}, limits), (Take{40, 0}));
   EXPECT_EQ(Plan({text, later}, {.prompt_rows = 300, .chunk = 256}), (Take{40, 256}));
   // Rounding to tiles does not shorten it.
@@ -46,47 +46,79 @@ TEST(Scheduler, LonePromptTakesItsWholeChunk) {
 }
 
 TEST(Scheduler, PrefillsPromptsOneAtATime) {
-  EXPECT_EQ(Plan({{500, 20}, {10, 30}, {500, 10}}, {.prompt_rows = 512, .chunk = 500}), (Take{12, 0, 500}));
-  EXPECT_EQ(Plan({{500, 20}, {10, 30}, {500, 10}}, {.prompt_rows = 1100, .chunk = 500}), (Take{500, 10, 500}));
+  EXPECT_EQ(Plan({{500, 2}, {10, 1}, {500, 3}}, {.prompt_rows = 512, .chunk = 500}), (Take{12, 0, 500}));
+  EXPECT_EQ(Plan({{500, 2}, {10, 1}, {500, 3}}, {.prompt_rows = 1100, .chunk = 500}), (Take{500, 10, 500}));
 }
 
 TEST(Scheduler, AccountsWithoutWorkGetNothing) {
   EXPECT_EQ(Plan({{0}, {3}}, {.prompt_rows = 256, .chunk = 128}), (Take{0, 3}));
 }
 
-TEST(Scheduler, ShortPromptOvertakesOnlyARecentLongOne) {
-  // A row takes 1 us: 64 rows are due after .26 ms, 1,000 after 4.
-  const auto deadline = [](int64_t submitted_us, double rows) {
-    return PromptDeadline(submitted_us * 1000, rows * 1000);
+TEST(Scheduler, ShortPromptsOvertakeLongOnesUnderAnyOverload) {
+  constexpr double kShortNs = 2e6, kLongNs = 300e6;
+  for (const int64_t overload : {2, 8, 40}) {
+    const auto long_waited = static_cast<int64_t>(kLongNs) * overload;
+    EXPECT_GT(PromptUrgency(static_cast<int64_t>(kShortNs) * overload + 1, kShortNs),
+              PromptUrgency(long_waited, kLongNs))
+        << "the short prompt has waited for the same multiple of its time";
+    EXPECT_LT(PromptUrgency(0, kShortNs), PromptUrgency(long_waited, kLongNs));
+  }
+  EXPECT_EQ(PromptUrgency(1'000'000, 1e3), PromptUrgency(1'000'000, 1e6)) << "very short prompts count as equal";
+}
+
+TEST(Scheduler, APromptThatHasWaitedLongIsOvertakenByNone) {
+  EXPECT_GT(PromptUrgency(kPatienceNs, 1e12), PromptUrgency(kPatienceNs - 1, 0));
+  EXPECT_GT(PromptUrgency(kPatienceNs + 1, 1e12), PromptUrgency(kPatienceNs, 0)) << "among them the oldest";
+}
+
+// Short prompts of one tenant arrive without end and fill the device; a long prompt of the same tenant still ends.
+TEST(Scheduler, ALongPromptDoesNotStarveBehindShortOnes) {
+  constexpr int64_t kStepNs = 50'000'000;
+  constexpr double kRowNs = 25e3;
+  struct Prompt {
+    StepTurn turn;
+    int64_t at_ns, rows;
   };
-  const StepTurn longer{1000, deadline(0, 1000)};
-  EXPECT_EQ(Plan({longer, {64, deadline(3000, 64)}}, {.prompt_rows = 64, .chunk = 64}), (Take{0, 64}));
-  EXPECT_EQ(Plan({longer, {64, deadline(4000, 64)}}, {.prompt_rows = 64, .chunk = 64}), (Take{64, 0}));
+  std::vector<Prompt> prompts{{{.remaining = 16'000}, 0, 16'000}};
+  int64_t now = 0;
+  for (; prompts[0].turn.remaining > 0 && now < 3 * kPatienceNs; now += kStepNs) {
+    for (int i = 0; i < 20; ++i) prompts.push_back({{.remaining = 100}, now, 100});
+    std::vector<StepTurn> turns;
+    for (Prompt& prompt : prompts) {
+      prompt.turn.urgency = PromptUrgency(now - prompt.at_ns, static_cast<double>(prompt.rows) * kRowNs);
+      turns.push_back(prompt.turn);
+    }
+    const Take take = Plan(turns, {.prompt_rows = 2000, .chunk = 2000});
+    for (size_t i = 0; i < take.size(); ++i) prompts[i].turn.remaining -= take[i];
+    std::erase_if(prompts, [&](const Prompt& p) { return &p != &prompts[0] && p.turn.remaining == 0; });
+  }
+  EXPECT_EQ(prompts[0].turn.remaining, 0);
+  EXPECT_LE(now, kPatienceNs + 20 * kStepNs);
 }
 
 TEST(Scheduler, LeastServedComesFirst) {
-  const std::vector<StepTurn> turns = {{4000, 1, 0}, {4000, 2, 0}, {64, 3, 1}};
+  const std::vector<StepTurn> turns = {{4000, 3, 0}, {4000, 2, 0}, {64, 1, 1}};
   EXPECT_EQ(Plan(turns, {.prompt_rows = 2048, .chunk = 2048}, {10'000, 0}), (Take{1984, 0, 64}));
   // Approximately equal values count as equal.
   EXPECT_EQ(Plan(turns, {.prompt_rows = 2048, .chunk = 2048}, {100, 0}), (Take{2048, 0, 0}));
 }
 
 TEST(Scheduler, PromptsOfAnAccountAheadFillOnlyAShortStep) {
-  const StepLimits limits{.prompt_rows = 2048, .chunk = 2048, .rows_for_ahead = 100};
+  const StepLimits limits{.prompt_rows = 2048, .chunk = 2048, .ahead_work = 100};
   const std::vector<double> ahead = {0, kServedMargin}, equal = {0, kServedMargin - 1};
-  EXPECT_EQ(Plan({{1, 0, 0}, {4000, 1, 1}}, limits, ahead), (Take{1, 100}));
-  EXPECT_EQ(Plan({{1, 0, 0}, {4000, 1, 1}}, limits, equal), (Take{1, 2048}));
-  EXPECT_EQ(Plan({{0, 0, 0}, {4000, 1, 1}}, limits, ahead), (Take{0, 2048})) << "the other account has no turn in it";
+  EXPECT_EQ(Plan({{1, 1, 0}, {4000, 0, 1}}, limits, ahead), (Take{1, 100}));
+  EXPECT_EQ(Plan({{1, 1, 0}, {4000, 0, 1}}, limits, equal), (Take{1, 2048}));
+  EXPECT_EQ(Plan({{0, 1, 0}, {4000, 0, 1}}, limits, ahead), (Take{0, 2048})) << "the other account has no turn in it";
   // The other account's own prompt may fill the step.
-  EXPECT_EQ(Plan({{60, 0, 0}, {4000, 1, 1}}, limits, ahead), (Take{60, 40}));
-  EXPECT_EQ(Plan({{300, 0, 0}, {4000, 1, 1}}, limits, ahead), (Take{300, 0}));
-  EXPECT_EQ(Plan({{4000, 0, 0}, {4000, 1, 1}}, limits, ahead), (Take{2048, 0}));
+  EXPECT_EQ(Plan({{60, 1, 0}, {4000, 0, 1}}, limits, ahead), (Take{60, 40}));
+  EXPECT_EQ(Plan({{300, 1, 0}, {4000, 0, 1}}, limits, ahead), (Take{300, 0}));
+  EXPECT_EQ(Plan({{4000, 1, 0}, {4000, 0, 1}}, limits, ahead), (Take{2048, 0}));
 }
 
 TEST(Scheduler, ManyPromptsDelayAnothersShortPromptByAtMostTwoSteps) {
   for (const int64_t length : {300, 3000, 30'000}) {
     std::vector<StepTurn> turns(64, StepTurn{length, 0, 0});
-    turns.push_back({64, 1'000'000'000, 1});
+    turns.push_back({64, -1, 1});
     std::vector<double> served = {0, 0};  // both have just arrived
     int steps = 0;
     while (turns.back().remaining > 0) {
@@ -116,6 +148,34 @@ TEST(Scheduler, PartialTilesAreDeferred) {
   turns.assign(256, StepTurn{1});
   turns.push_back({100});
   EXPECT_EQ(Plan(turns, limits).back(), 100);
+}
+
+TEST(Scheduler, APromptsEndIsNotTrimmedIfStepsAreLong) {
+  StepLimits limits{.prompt_rows = 2048, .chunk = 2048, .tile = 256, .step_work = 600};
+  std::vector<StepTurn> turns(8, StepTurn{1});
+  turns.push_back({850});
+  EXPECT_EQ(Plan(turns, limits).back(), 850) << "82 rows are not worth a step of their own";
+  limits.step_work = 300;
+  EXPECT_EQ(Plan(turns, limits).back(), 760);
+}
+
+TEST(Scheduler, TheTileOfAPromptsEndIsFilledWithTheNextPrompt) {
+  const StepLimits limits{.prompt_rows = 2048, .chunk = 2048, .tile = 256, .prompt_work = 1000, .yield_work = 600};
+  const StepTurn first{.remaining = 850, .urgency = 2}, next{.remaining = 5000, .urgency = 1};
+  EXPECT_EQ(Plan({first, next}, limits), (Take{850, 174}));
+}
+
+TEST(Scheduler, PromptsThatGoOnYield) {
+  const StepLimits limits{.prompt_rows = 2048, .chunk = 2048, .prompt_work = 1000, .yield_work = 600};
+  EXPECT_EQ(Plan({{5000}}, limits), (Take{600}));
+  EXPECT_EQ(Plan({{900}}, limits), (Take{900})) << "its end fits";
+  EXPECT_EQ(Plan({{5000, 2}, {300, 1}}, limits), (Take{600, 300}));
+  EXPECT_EQ(Plan({{5000, 2}, {500, 1}}, limits), (Take{600, 0}));
+}
+
+TEST(Scheduler, RowsWithMoreWorkAreFewer) {
+  const StepLimits limits{.prompt_rows = 2048, .chunk = 2048, .prompt_work = 900};
+  EXPECT_EQ(Plan({{.remaining = 5000, .work = 1.5}}, limits), (Take{600}));
 }
 
 TEST(Scheduler, AssignsSlotsToAccountsRoundRobin) {
@@ -326,7 +386,7 @@ TEST(Scheduler, RandomPlansKeepLimitsWithoutStarvation) {
     std::vector<double> served(tenants, 0);
     std::vector<StepTurn> turns(1 + random() % 40);
     for (StepTurn& turn : turns) {
-      turn = {random() % 3 == 0 ? 1 : static_cast<int64_t>(random() % 700), static_cast<int64_t>(random() % 1000),
+      turn = {random() % 3 == 0 ? 1 : static_cast<int64_t>(random() % 700), static_cast<double>(random() % 1000),
               random() % tenants};
     }
     int64_t work = 0;

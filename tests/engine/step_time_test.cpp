@@ -72,6 +72,26 @@ TEST(StepTime, APauseCostsADraftLittle) {
   EXPECT_NEAR(time.DraftNs(1, 4), 0, 1e4) << "rows never take less than no time";
 }
 
+TEST(StepTime, AimsAtStepsOfWhichOneInAHundredIsLate) {
+  StepTime time;
+  constexpr double kGoalNs = 50e6;
+  int late = 0;
+  constexpr int kSteps = 100'000;
+  for (int i = 0; i < kSteps; ++i) {
+    // Each step takes up to 20 % longer than predicted.
+    const double took = time.TargetNs(kGoalNs) * (1 + 0.2 * ((i * 7919) % 1000) / 1000);
+    late += took > kGoalNs ? 1 : 0;
+    time.NoteGap(static_cast<int64_t>(took), kGoalNs);
+  }
+  EXPECT_NEAR(late, kSteps / 100, kSteps / 500);
+  EXPECT_NEAR(time.TargetNs(kGoalNs), kGoalNs / 1.2, 2e6);
+  const double before = time.TargetNs(kGoalNs);
+  time.NoteGap(10'000'000'000, kGoalNs);
+  EXPECT_GT(time.TargetNs(kGoalNs), 0.95 * before) << "a pause counts as one late step";
+  for (int i = 0; i < 10'000; ++i) time.NoteGap(5'000'000, kGoalNs);
+  EXPECT_EQ(time.TargetNs(kGoalNs), kGoalNs);
+}
+
 TEST(StepTime, TinyStepsDoNotAffectTheEstimateOfLargeOnes) {
   StepTime time;
   time.Note(0, 2, 5'000'000);

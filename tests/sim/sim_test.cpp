@@ -204,6 +204,7 @@ TEST(Simulation, ClockAdvancesWhileATurnWaitsForWriteBack) {
 
 TEST(Simulation, ErrorsNameTheInvalidInput) {
   EXPECT_EQ(PlanLoad({.arrivals = "never"}).status().message(), "no such arrivals: never");
+  EXPECT_EQ(PlanLoad({.scenario = "none"}).status().message(), "no such scenario: none");
   EXPECT_EQ(PlanLoad({.lengths = "short"}).status().message(), "no such lengths: short");
   EXPECT_FALSE(CostModel::Read("/nowhere").ok());
   EXPECT_FALSE(SimulatedServer({"--no-such-setting", "1"}).ok());
@@ -258,23 +259,23 @@ LoadOptions ClosedLoop(int64_t conversations) { return {.conversations = convers
 INSTANTIATE_TEST_SUITE_P(
     Loads, PolicyTest,
     testing::Values(
-        Held{"8b_1", k8B, ClosedLoop(1), kRoomForAll, 241, 28.3, 28.3, 7.8, 4.1},
-        Held{"8b_8", k8B, ClosedLoop(8), kRoomForAll, 1513, 157, 217.5, 21.7, 5.9},
-        Held{"8b_32", k8B, ClosedLoop(32), kRoomForAll, 4043, 455.5, 827, 29.4, 51.1},
-        Held{"8b_128", k8B, ClosedLoop(128), kRoomForAll, 6203, 1676.5, 3423.5, 63.2, 54.9},
-        Held{"1b_1", k1B, ClosedLoop(1), kRoomForAll, 1155, 8, 8, 3.5, 0.84},
-        Held{"1b_8", k1B, ClosedLoop(8), kRoomForAll, 7457, 30.5, 36.9, 7.5, 1.12},
-        Held{"1b_32", k1B, ClosedLoop(32), kRoomForAll, 18710, 76.6, 126.4, 15.2, 3.47},
-        Held{"1b_128", k1B, ClosedLoop(128), kRoomForAll, 31369, 258, 503.5, 17.4, 18.3},
+        Held{"8b_1", k8B, ClosedLoop(1), kRoomForAll, 241.1, 28.3, 28.3, 7.8, 4.09},
+        Held{"8b_8", k8B, ClosedLoop(8), kRoomForAll, 1523.9, 138.8, 202.2, 19.5, 5.87},
+        Held{"8b_32", k8B, ClosedLoop(32), kRoomForAll, 4055.1, 423.9, 785.4, 28.5, 36.88},
+        Held{"8b_128", k8B, ClosedLoop(128), kRoomForAll, 6367.9, 1629.1, 3320.4, 52.9, 45.48},
+        Held{"1b_1", k1B, ClosedLoop(1), kRoomForAll, 1155.5, 8, 8, 3.5, 0.84},
+        Held{"1b_8", k1B, ClosedLoop(8), kRoomForAll, 7519.8, 27.1, 32.3, 7.5, 1.12},
+        Held{"1b_32", k1B, ClosedLoop(32), kRoomForAll, 19258.2, 66.6, 108.4, 11.8, 2.87},
+        Held{"1b_128", k1B, ClosedLoop(128), kRoomForAll, 32982.3, 221.3, 432.2, 15.7, 16.00},
         Held{"8b_300_that_pause",
              k8B,
              Users(300),
              {"--slots", "375", "--kv-cache-mb", "48076", "--memory-len", "2048", "--host-cache-mb", "65536"},
-             2861,
-             205,
-             485,
-             61.8,
-             57.8},
+             2915.4,
+             131.9,
+             453,
+             54.8,
+             47.30},
         Held{"8b_400_in_slots_and_host",
              k8B,
              {.conversations = 400,
@@ -286,58 +287,128 @@ INSTANTIATE_TEST_SUITE_P(
               .add = 48,
               .write = 64},
              {"--slots", "400", "--kv-cache-mb", "71000", "--memory-len", "8192", "--host-cache-mb", "54000"},
-             1019.8,
-             59.5,
-             157.5,
-             154.6,
-             36.9},
+             1020.2,
+             52.9,
+             133.2,
+             107.5,
+             30.50},
         Held{"8b_300_in_few_slots",
              k8B,
              Users(300),
              {"--slots", "136", "--memory-len", "2048", "--host-cache-mb", "65536"},
-             2867,
-             372.5,
-             1126.5,
-             85.5,
-             55.4},
+             2915,
+             158.3,
+             606.6,
+             77.5,
+             47.09},
         Held{"8b_sharegpt",
              k8B,
              {.conversations = 300, .arrivals = "poisson", .per_second = 10, .pause_ms = 5000, .lengths = "sharegpt"},
              kFewSlots,
-             5175,
-             35.9,
-             4661,
-             5300,
-             23.1},
+             5217.4,
+             34.6,
+             4493.4,
+             5130.9,
+             19.19},
         Held{"8b_bursts",
              k8B,
              {.conversations = 128, .arrivals = "bursts", .spread_ms = 3000, .burst = 32, .pause_ms = 2000},
              kFewSlots,
-             3123,
-             468,
-             863,
-             961.5,
-             51.9},
+             3147.6,
+             442.9,
+             858.3,
+             892.5,
+             47.78},
         Held{"8b_long_among_short",
              k8B,
              {.conversations = 60, .arrivals = "poisson", .per_second = 5, .pause_ms = 2000, .lengths = "long"},
              {"--slots", "64", "--memory-len", "16384", "--host-cache-mb", "65536"},
-             1436,
-             49.4,
-             324.5,
-             123.2,
-             42.1},
+             1439.6,
+             41.9,
+             299.1,
+             113.9,
+             35.04},
         Held{"8b_one_beside_a_crowd",
              k8B,
              {.conversations = 65, .turns = 2, .arrivals = "crowd", .spread_ms = 500, .first = 512},
              kRoomForAll,
-             5903,
-             413.5,
-             1115.5,
-             52,
-             51.1,
-             84.3}),
+             6286.2,
+             410,
+             961.8,
+             43.4,
+             36.61,
+             65.1}),
     [](const auto& info) { return info.param.name; });
+
+// Loads of one tenant that fills the device. As in PolicyTest.
+struct Overload {
+  const char* role;
+  LoadOptions load;
+  double first_p50_ms, first_p99_ms, later_p50_ms, later_p99_ms, gap_p99_ms, turn_p50_ms;  // at most
+  double tokens_per_second;                                                                // of all roles, at least
+};
+void PrintTo(const Overload& load, std::ostream* out) { *out << load.load.scenario << " " << load.role; }
+
+class OverloadTest : public testing::TestWithParam<Overload> {};
+
+TEST_P(OverloadTest, FiguresStayWithinTheirLimits) {
+  const Overload& held = GetParam();
+  const auto result =
+      RunLoad("llama-3-8b.h200", held.load, {"--slots", "300", "--kv-cache-mb", "112000", "--memory-len", "49152"});
+  ASSERT_TRUE(result.ok()) << result.status().ToString();
+  const SimReport report = ReportOf(*result);
+  const auto role = std::ranges::find(report.roles, held.role, &RoleReport::role);
+  ASSERT_NE(role, report.roles.end());
+  constexpr double kSlack = 1.02;
+  EXPECT_LE(role->first_ms.p50, held.first_p50_ms * kSlack);
+  EXPECT_LE(role->first_ms.p99, held.first_p99_ms * kSlack);
+  EXPECT_LE(role->later_ms.p50, held.later_p50_ms * kSlack);
+  EXPECT_LE(role->later_ms.p99, held.later_p99_ms * kSlack);
+  EXPECT_LE(role->gap_ms.p99, held.gap_p99_ms * kSlack);
+  EXPECT_LE(role->turn_ms.p50, held.turn_p50_ms * kSlack);
+  EXPECT_GE(report.tokens_per_second, held.tokens_per_second / kSlack);
+  for (const SimTurn& turn : result->turns) EXPECT_EQ(turn.ends, 1);
+  if (HasFailure()) {
+    std::printf("%s%s reaches %.1f, %.1f, %.1f, %.1f, %.1f, %.1f, %.1f\n", Table(report).c_str(), held.role,
+                role->first_ms.p50, role->first_ms.p99, role->later_ms.p50, role->later_ms.p99, role->gap_ms.p99,
+                role->turn_ms.p50, report.tokens_per_second);
+  }
+}
+
+const LoadOptions kMixed{.scenario = "mixed"}, kAgents{.scenario = "agents", .seconds = 45},
+    kRequests{.per_second = 24, .scenario = "requests", .seconds = 40};
+INSTANTIATE_TEST_SUITE_P(Loads, OverloadTest,
+                         testing::Values(Overload{"interactive", kMixed, 27, 49, 85, 129, 49.7, 2576, 797},
+                                         Overload{"long", kMixed, 1720, 3035, 0, 0, 50.3, 2953, 797},
+                                         Overload{"agent", kAgents, 628.6, 1408, 97.6, 234.1, 47.6, 3118, 1567},
+                                         Overload{"request", kRequests, 143.6, 737.2, 0, 0, 49, 3182, 2946}),
+                         [](const auto& info) { return std::string(info.param.role); });
+
+// Four tenants at a time that fill the device and 60 with a short turn now and then.
+TEST(Simulation, NothingStarvesAmongManyTenants) {
+  std::vector<PlannedConversation> load;
+  for (int64_t user = 0; user < 64; ++user) {
+    const bool is_long = user % 16 == 0;
+    load.push_back(
+        {.begin_ms = static_cast<double>(user) * 20,
+         .user = user,
+         .turns = std::vector<PlannedTurn>(
+             is_long ? 4 : 10, {.pause_ms = is_long ? 0.0 : 500.0, .input = is_long ? 12'000 : 64, .output = 32}),
+         .role = is_long ? "long" : "short",
+         .is_stateless = is_long});
+  }
+  const auto config = SimulatedServer({"--slots", "100", "--memory-len", "49152"});
+  ASSERT_TRUE(config.ok()) << config.status().ToString();
+  const auto result = Simulate(Costs("llama-3-8b.h200"), *config, kMeasuredClient, load);
+  ASSERT_TRUE(result.ok()) << result.status().ToString();
+  const SimReport report = ReportOf(*result);
+  ASSERT_EQ(report.roles.size(), 2u);
+  EXPECT_EQ(report.roles[0].turns, 16);
+  EXPECT_LE(report.roles[0].first_ms.most, 4'000) << "ten times the time alone";
+  EXPECT_EQ(report.roles[1].turns, 600);
+  EXPECT_LE(report.roles[1].later_ms.p99, 250);
+  EXPECT_LE(report.gap_ms.p99, 52);
+}
 
 }  // namespace
 }  // namespace ringside

@@ -28,7 +28,7 @@ constexpr EngineOptions kOptions{.memory_len = 24,
                                  .pinned_max = 8,
                                  .prefill_chunk = 16,
                                  .step_tokens = 64,
-                                 .max_step_ms = 2,
+                                 .target_itl_ms = 2,
                                  .kv_dtype = DType::kF32};
 constexpr size_t kConversations = 60;
 

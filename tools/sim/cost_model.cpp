@@ -1,6 +1,7 @@
 #include "tools/sim/cost_model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -77,10 +78,22 @@ Result<CostModel> CostModel::Read(const std::string& path) {
 }
 
 double CostModel::StepMs(const StepWork& work) const {
-  // Mirrors kernels/cuda/cuda_backend.cpp's decision about graphs.
-  const bool is_recorded = work.decoding == 0 && (work.rows <= 64 || work.rows % 256 == 0);
-  const Table& table = work.prompts == 0 ? decode : is_recorded ? recorded : other;
-  return At(table, static_cast<double>(work.rows)) + key * static_cast<double>(work.keys) + product * work.products;
+  constexpr double kSharedPrefixMs = 0.035;  // per layer: two more kernels
+  const double sharing = work.shares_prefix ? kSharedPrefixMs * static_cast<double>(spec.layers) : 0;
+  return RowsMs(work) + key * static_cast<double>(work.keys) + product * work.products + sharing;
+}
+
+double CostModel::RowsMs(const StepWork& work) const {
+  // Small prompts are replayed as graphs (kernels/cuda/cuda_backend.cpp). A larger step's time is that of its GEMMs,
+  // whose row tiles are whole for a multiple of kTile rows, with decode rows or without. Other steps take at most
+  // kPartial times as long as with the last tile filled; those of one tile are bound by launches.
+  constexpr int64_t kTile = 256, kRecordedRows = 64;
+  constexpr double kPartial = 1.15;
+  const auto rows = static_cast<double>(work.rows);
+  if (work.prompts == 0) return At(decode, rows);
+  if ((work.decoding == 0 && work.rows <= kRecordedRows) || work.rows % kTile == 0) return At(recorded, rows);
+  if (work.rows < kTile) return At(other, rows);
+  return std::min(At(other, rows), kPartial * At(recorded, std::ceil(rows / kTile) * kTile));
 }
 
 std::string CostFile(const std::string& name) { return RINGSIDE_SOURCE_DIR "/tools/sim/costs/" + name + ".json"; }

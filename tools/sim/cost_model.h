@@ -15,10 +15,11 @@ namespace ringside {
 /// The properties that determine a step's time.
 struct StepWork {
   int64_t rows = 0;
-  int64_t prompts = 0;   // parts with more than one row
-  int64_t decoding = 0;  // parts with one
-  int64_t keys = 0;      // that the last row of each part attends to
-  double products = 0;   // (row, key) pairs of prompts
+  int64_t prompts = 0;         // parts with more than one row
+  int64_t decoding = 0;        // parts with one
+  int64_t keys = 0;            // that the last row of each part attends to
+  double products = 0;         // (row, key) pairs of prompts
+  bool shares_prefix = false;  // some of its keys are read once for several parts; `keys` counts them once
 };
 
 struct CostModel {
@@ -29,7 +30,7 @@ struct CostModel {
   // pairs of its prompts.
   using Table = std::vector<std::pair<double, double>>;  // rows -> ms, linear in between
   Table decode;                                          // steps without prompts
-  Table recorded;                                        // prompt-only steps that are replayed as a graph
+  Table recorded;                                        // steps of whole row tiles, and small ones without decode rows
   Table other;
   double key = 0, product = 0;
 
@@ -44,6 +45,10 @@ struct CostModel {
   static Result<CostModel> Read(const std::string& path);
 
   double StepMs(const StepWork& work) const;
+
+ private:
+  /// The part of a step's time that its rows take.
+  double RowsMs(const StepWork& work) const;
 };
 
 /// Path of a cost file in the repository.

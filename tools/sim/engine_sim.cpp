@@ -1,6 +1,7 @@
 // Replays a load on a simulated device and prints the results seen by its users. Simulated seconds take milliseconds.
 //   engine_sim --costs llama-3-8b.h200 --conversations 128 --turns 4 [--arrivals together|spread|poisson|bursts|crowd]
 //              [--lengths fixed|sharegpt|long] [--pause-ms 10000] [--json] -- --slots 160 --memory-len 4096 ...
+//   engine_sim --scenario mixed|agents|requests [--seconds 30] [--per-second 16] -- --slots 300 --memory-len 49152 ...
 // The arguments after -- are server settings.
 #include <fmt/format.h>
 
@@ -36,6 +37,8 @@ int Main(int argc, char** argv) {
   app.add_option("--write", load.write, "Tokens of an answer")->check(CLI::PositiveNumber);
   app.add_option("--long-first", load.long_first)->check(CLI::PositiveNumber);
   app.add_option("--seed", load.seed);
+  app.add_option("--scenario", load.scenario, "mixed, agents or requests, in place of the other lengths and arrivals");
+  app.add_option("--seconds", load.seconds, "Time in which a scenario starts turns")->check(CLI::PositiveNumber);
   app.add_option("--to-engine-ms", client.to_engine, "From the client to the engine, for each turn");
   app.add_option("--to-client-ms", client.to_client, "And back, for each token");
   app.add_option("--write-ms", client.write, "On the client's thread, for each turn");

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,10 @@ struct PlannedConversation {
   double begin_ms = 0;  // of its first turn
   int64_t user = 0;
   std::vector<PlannedTurn> turns;
+  std::string role;           // groups conversations in the report
+  int64_t shared = 0;         // first tokens of its first input: equal in all conversations
+  bool is_stateless = false;  // each turn is a conversation without history
+  double until_ms = std::numeric_limits<double>::infinity();  // no turn starts later
 };
 
 struct LoadOptions {
@@ -37,6 +42,11 @@ struct LoadOptions {
   std::string lengths = "fixed";
   int64_t first = 1024, add = 64, write = 128, long_first = 8192;
   uint64_t seed = 7;
+  /// A load of several roles or with a time limit instead: mixed (64 interactive conversations next to 8 long prompts
+  /// at a time), agents (32 conversations with a common prefix), requests (`per_second` of 512 to 2,048 tokens). Empty
+  /// = none. Uses `seconds`, `per_second` and `seed` only.
+  std::string scenario;
+  double seconds = 30;
 };
 
 /// kInvalidArgument for an unknown name.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 namespace ringside {
@@ -18,6 +19,32 @@ Percentiles PercentilesOf(std::vector<double> values) {
   };
   return {at(0.5), at(0.99), values.back()};
 }
+
+namespace {
+
+std::vector<RoleReport> RolesOf(const std::vector<SimTurn>& turns) {
+  struct Role {
+    int64_t turns = 0;
+    std::vector<double> first, later, gaps, whole;
+  };
+  std::map<std::string, Role> roles;
+  for (const SimTurn& turn : turns) {
+    if (turn.role.empty()) continue;
+    Role& role = roles[turn.role];
+    ++role.turns;
+    (turn.number == 0 ? role.first : role.later).push_back(turn.first_ms - turn.sent_ms);
+    role.gaps.insert(role.gaps.end(), turn.gaps_ms.begin(), turn.gaps_ms.end());
+    role.whole.push_back(turn.end_ms - turn.sent_ms);
+  }
+  std::vector<RoleReport> reports;
+  for (auto& [name, role] : roles) {
+    reports.push_back({name, role.turns, PercentilesOf(std::move(role.first)), PercentilesOf(std::move(role.later)),
+                       PercentilesOf(std::move(role.gaps)), PercentilesOf(std::move(role.whole))});
+  }
+  return reports;
+}
+
+}  // namespace
 
 SimReport ReportOf(const SimResult& result) {
   std::vector<std::vector<double>> by_number, by_user;
@@ -51,6 +78,7 @@ SimReport ReportOf(const SimResult& result) {
   report.restore_ms = PercentilesOf(std::move(restores));
   report.prompt_ms = PercentilesOf(std::move(prompts));
   report.device_share = result.device_ms / result.ms;
+  report.roles = RolesOf(result.turns);
   return report;
 }
 
@@ -61,8 +89,14 @@ std::string Table(const SimReport& report) {
   const auto row = [&](const std::string& name, const Percentiles& of) {
     out += fmt::format("{:28} {:>10.2f} {:>10.2f} {:>10.2f}\n", name, of.p50, of.p99, of.most);
   };
-  for (size_t i = 0; i < report.first_token_ms.size(); ++i) {
+  for (size_t i = 0; report.roles.empty() && i < report.first_token_ms.size(); ++i) {
     row(fmt::format("first token, turn {}", i + 1), report.first_token_ms[i]);
+  }
+  for (const RoleReport& role : report.roles) {
+    row(fmt::format("{} ({}), turn 1", role.role, role.turns), role.first_ms);
+    if (role.later_ms.most > 0) row("  later turns", role.later_ms);
+    row("  between tokens", role.gap_ms);
+    row("  whole turn", role.turn_ms);
   }
   if (report.users_ms.size() > 1) {
     for (size_t i = 0; i < report.users_ms.size(); ++i) {
@@ -85,7 +119,16 @@ std::string Json(const SimReport& report) {
     for (const Percentiles& p : list) out.push_back(of(p));
     return out;
   };
+  nlohmann::json roles = nlohmann::json::object();
+  for (const RoleReport& role : report.roles) {
+    roles[role.role] = {{"turns", role.turns},
+                        {"first_ms", of(role.first_ms)},
+                        {"later_ms", of(role.later_ms)},
+                        {"gap_ms", of(role.gap_ms)},
+                        {"turn_ms", of(role.turn_ms)}};
+  }
   return nlohmann::json{
+      {"roles", roles},
       {"tokens_per_s", report.tokens_per_second},
       {"first_token_ms", all(report.first_token_ms)},
       {"users_first_token_ms", all(report.users_ms)},

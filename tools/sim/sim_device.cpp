@@ -1,8 +1,11 @@
 #include "tools/sim/sim_device.h"
 
 #include <cstring>
+#include <limits>
 
 #include "base/check.h"
+#include "engine/model/model_facts.h"
+#include "engine/model/shared_prefixes.h"
 
 namespace ringside {
 namespace {
@@ -25,7 +28,28 @@ std::unique_ptr<Backend> MakeHost() {
 // Number of keys that the query at position t attends to.
 int64_t Keys(const Ring& ring, int64_t t) { return ring.PinnedQueryPosition(t) + 1; }
 
-StepWork WorkOf(std::span<const StepPart> parts) {
+// Number of keys that decoding parts read once for all: those of the common first rows, if that saves enough reads
+// (kernels/cuda). The load has one shared prefix at most, so the first part stands for its group.
+int64_t KeysReadOnce(std::span<const StepPart> parts, double key_bytes) {
+  constexpr double kMinSavedBytes = 24 << 20;  // per layer
+  const KvCache* first = nullptr;
+  int64_t common = std::numeric_limits<int64_t>::max(), others = 0;
+  for (const StepPart& part : parts) {
+    if (std::ssize(part.tokens) > SharedPrefixes::kMaxRows) continue;
+    if (first == nullptr) {
+      first = part.cache;
+      continue;
+    }
+    const int64_t rows = first->ring().origins().Compare(part.cache->ring().origins()).common;
+    if (rows < SharedPrefixes::kMinTokens) continue;
+    common = std::min(common, rows);
+    ++others;
+  }
+  const bool saves = others > 0 && static_cast<double>(others * common) * key_bytes >= kMinSavedBytes;
+  return saves ? others * common : 0;
+}
+
+StepWork WorkOf(std::span<const StepPart> parts, const ModelSpec& spec) {
   StepWork work;
   for (const StepPart& part : parts) {
     const Ring& ring = part.cache->ring();
@@ -36,6 +60,10 @@ StepWork WorkOf(std::span<const StepPart> parts) {
     ++(rows == 1 ? work.decoding : work.prompts);
     if (rows > 1) work.products += 0.5 * static_cast<double>(rows * (Keys(ring, ring.next() - rows) + last));
   }
+  const auto key_bytes = static_cast<double>(2 * 2 * spec.kv_heads * spec.head_dim);
+  const int64_t saved = KeysReadOnce(parts, key_bytes);
+  work.keys -= saved;
+  work.shares_prefix = saved > 0;
   return work;
 }
 
@@ -125,13 +153,19 @@ int64_t SimBackend::RunStep(double ms, std::span<const StepPart> parts) {
   return step_free_ns_ = end;
 }
 
+NetworkShape SimNetwork::shape() const {
+  NetworkShape shape = ForwardingNetwork::shape();
+  shape.attention_context = ShapeOf(cost_.spec).attention_context;
+  return shape;
+}
+
 void SimNetwork::Before(std::span<const StepPart> parts) {
   for (const StepPart& part : parts) backend_.UseSlab(part.cache->slab());
 }
 
 void SimNetwork::After(std::span<const StepPart> parts) {
   clock_.AdvanceNs(Ns(cost_.begin + cost_.begin_row * static_cast<double>(parts.size())));
-  const double ms = cost_.StepMs(WorkOf(parts));
+  const double ms = cost_.StepMs(WorkOf(parts, cost_.spec));
   busy_ms_ += ms;
   ends_ns_.push_back(backend_.RunStep(ms, parts));
 }

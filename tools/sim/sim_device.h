@@ -40,6 +40,8 @@ class SimBackend final : public LaggingBackend {
   void WaitForCopy(CopyTicket ticket) override;
   /// Pinned memory stays pinned for the life of the process, like its cells. THREAD: any.
   bool PinHost(void* data, size_t bytes) override;
+  /// 32 tokens, however long the window: a huge page would have 16,384.
+  int64_t page_bytes(int64_t /*slab_bytes*/) const override { return 4096; }
   /// As with CUDA, so that a copy is split into the same number of pieces.
   int64_t slab_chunk_bytes() const override { return static_cast<int64_t>((8 << 20) / scale_); }
 
@@ -75,6 +77,7 @@ class SimNetwork final : public ForwardingNetwork {
   SimNetwork(const CostModel& cost, SimBackend& backend, Network& network, ManualClock& clock)
       : ForwardingNetwork(network), cost_(cost), backend_(backend), clock_(clock) {}
 
+  NetworkShape shape() const override;
   void Finish(std::span<SampledToken> chosen) override;
   double device_busy_ms() const { return busy_ms_; }
 

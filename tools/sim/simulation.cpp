@@ -23,6 +23,7 @@ class Clients {
       : costs_(costs), window_(window), clock_(clock) {
     for (const PlannedConversation& plan : load) {
       conversations_.push_back({&plan, {}, {}, 0});
+      conversations_.back().timeline = ++timelines_;
       Plan(Event::kWrites, plan.begin_ms, conversations_.size() - 1);
     }
   }
@@ -53,6 +54,7 @@ class Clients {
     std::vector<int64_t> starts;
     size_t next;         // index of its turn
     double sent_ms = 0;  // of that turn
+    TimelineId timeline = 0;
   };
   struct Event {
     int64_t at_ns;
@@ -84,6 +86,7 @@ class Clients {
 
   void Write(size_t conversation) {
     Conversation& c = conversations_[conversation];
+    if (now_ms() > c.plan->until_ms) return;
     const auto tokens = static_cast<double>(c.plan->turns[c.next].input);
     c.sent_ms = Work(now_ms(), costs_.write + costs_.write_token * tokens);
     Plan(Event::kReaches, c.sent_ms + costs_.to_engine + costs_.to_engine_token * tokens, conversation);
@@ -93,21 +96,27 @@ class Clients {
     ++answering_;
     Conversation& c = conversations_[conversation];
     const PlannedTurn& planned = c.plan->turns[c.next];
+    if (c.plan->is_stateless && c.next > 0) {
+      c.tokens.clear(), c.starts.clear();
+      c.timeline = ++timelines_;
+    }
     c.starts.push_back(static_cast<int64_t>(c.tokens.size()));
     for (int64_t i = 0; i < planned.input; ++i) {
-      const auto number = conversation * 7919 + c.tokens.size() * 31;
+      const bool is_shared = std::ssize(c.tokens) < c.plan->shared;
+      const auto number = (is_shared ? 1 : (c.timeline - 1) * 7919) + c.tokens.size() * 31;
       c.tokens.push_back(static_cast<TokenId>(number % FreeNetwork::kVocab));
     }
     turns_.push_back({.conversation = static_cast<int64_t>(conversation),
                       .user = c.plan->user,
-                      .number = static_cast<int64_t>(c.next),
+                      .number = c.plan->is_stateless ? 0 : static_cast<int64_t>(c.next),
+                      .role = c.plan->role,
                       .input = planned.input,
                       .sent_ms = c.sent_ms});
     TurnRequest request;
     request.turn = turns_.size();
-    request.timeline = conversation + 1;
+    request.timeline = c.timeline;
     request.tenant = "user_" + std::to_string(c.plan->user);
-    request.owner = "conversation_" + std::to_string(conversation);
+    request.owner = "conversation_" + std::to_string(c.timeline);
     request.tokens = c.tokens;
     request.message_starts = c.starts;
     request.window = window_;
@@ -146,6 +155,7 @@ class Clients {
   std::vector<Conversation> conversations_;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   uint64_t events_made_ = 0;
+  TimelineId timelines_ = 0;
   double free_ms_ = 0;  // of the client's thread
   int64_t answering_ = 0;
   std::vector<SimTurn> turns_;

@@ -32,6 +32,7 @@ Result<ServerConfig> SimulatedServer(const std::vector<std::string>& settings);
 
 struct SimTurn {
   int64_t conversation = 0, user = 0, number = 0;  // number: in its conversation, from 0
+  std::string role;                                // PlannedConversation::role
   int64_t input = 0, output = 0;                   // new tokens, generated tokens
   // On the client's clock, in ms since the start.
   double sent_ms = 0, first_ms = 0, end_ms = 0;

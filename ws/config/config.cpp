@@ -304,7 +304,7 @@ constexpr int64_t kUnboundedWindow = 2048;
 void SetStepSizes(const ServerConfig& config, const ModelSpec& spec, EngineOptions& options) {
   if (config.cuda) {  // a GPU is not filled by fewer rows, and they save little time
     options.prefill_chunk = options.step_tokens = GpuPrefillChunk(spec, options.memory_len);
-    options.max_step_ms = 60;
+    options.target_itl_ms = 50;
     options.row_tile = 256;
   }
   if (config.step_tokens) {
@@ -315,7 +315,7 @@ void SetStepSizes(const ServerConfig& config, const ModelSpec& spec, EngineOptio
     options.prefill_chunk = *config.prefill_chunk;
     options.step_tokens = std::max(options.step_tokens, options.prefill_chunk);
   }
-  if (config.max_step_ms) options.max_step_ms = static_cast<double>(*config.max_step_ms);
+  if (config.target_itl_ms) options.target_itl_ms = static_cast<double>(*config.target_itl_ms);
 }
 
 // Relative positions only: prompts and answers may be longer than in training.

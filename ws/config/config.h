@@ -81,7 +81,7 @@ struct ServerConfig {
 
   int64_t slots = 0, kv_cache_mb = 0;  // 0 = 8 slots with whole windows, or on a GPU as many as fit
   // nullopt = derived from the model and the other settings.
-  std::optional<int64_t> memory_len, session_len, pinned_max, prefill_chunk, step_tokens, max_step_ms;
+  std::optional<int64_t> memory_len, session_len, pinned_max, prefill_chunk, step_tokens, target_itl_ms;
   std::optional<Speculation> speculation;
   int64_t rebuild_windows = 0;
   Eviction eviction = Eviction::kTurn;

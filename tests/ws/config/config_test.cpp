@@ -113,7 +113,7 @@ TEST_F(ConfigTest, EverySpellingOfEverySetting) {
                                      "64",
                                      "--step-tokens",
                                      "512",
-                                     "--max-step-ms",
+                                     "--target-itl-ms",
                                      "32",
                                      "--kv-cache-mb",
                                      "300",
@@ -167,7 +167,7 @@ TEST_F(ConfigTest, EverySpellingOfEverySetting) {
   EXPECT_EQ(config.chat_template, "chatml");
   EXPECT_EQ(config.prefill_chunk, 64);
   EXPECT_EQ(config.step_tokens, 512);
-  EXPECT_EQ(config.max_step_ms, 32);
+  EXPECT_EQ(config.target_itl_ms, 32);
   EXPECT_EQ(config.kv_cache_mb, 300);
   EXPECT_EQ(config.rebuild_windows, 4);
   EXPECT_EQ(config.queue_limit, 9);

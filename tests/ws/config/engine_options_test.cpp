@@ -75,18 +75,18 @@ TEST(EngineOptionsOfConfig, GpuStepsHaveMoreRows) {
   config.cuda = true;
   const EngineOptions gpu = ResolveEngineOptions(config, Spec(8192)).value();
   EXPECT_EQ(cpu.prefill_chunk, 256);
-  EXPECT_EQ(cpu.max_step_ms, 100);
+  EXPECT_EQ(cpu.target_itl_ms, 100);
   EXPECT_EQ(cpu.row_tile, 1);
   EXPECT_EQ(gpu.prefill_chunk, 4096) << "as the window of 7,936 allows";
   EXPECT_EQ(gpu.step_tokens, 4096);
-  EXPECT_EQ(gpu.max_step_ms, 60);
+  EXPECT_EQ(gpu.target_itl_ms, 50);
   EXPECT_EQ(gpu.row_tile, 256);
   config.memory_len = 3000;
   EXPECT_EQ(ResolveEngineOptions(config, Spec(8192))->prefill_chunk, 2048);
   EXPECT_EQ(ResolveEngineOptions(config, Spec(8192))->step_tokens, 2048);
-  config.prefill_chunk = 64, config.max_step_ms = 16;
+  config.prefill_chunk = 64, config.target_itl_ms = 16;
   EXPECT_EQ(ResolveEngineOptions(config, Spec(8192))->prefill_chunk, 64);
-  EXPECT_EQ(ResolveEngineOptions(config, Spec(8192))->max_step_ms, 16);
+  EXPECT_EQ(ResolveEngineOptions(config, Spec(8192))->target_itl_ms, 16);
 }
 
 TEST(EngineOptionsOfConfig, SpeculatesOnAGpuOrOnRequest) {

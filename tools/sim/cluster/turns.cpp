@@ -7,7 +7,7 @@
 namespace ringside {
 namespace {
 
-constexpr double kStepS = 0.060;               // a step with prompts: --max-step-ms
+constexpr double kStepS = 0.060;               // a step with prompts
 constexpr double kMostDecoding = 0.9;          // share of the time, while prompts are waiting
 constexpr double kNoticeS = 1;                 // until a client notices a broken connection
 constexpr double kUnavailableS = 5;            // Retry-After while no server of the cell is up
