@@ -74,17 +74,14 @@ Decoder::Decoder(Backend& backend, const ModelSpec& spec, const Shard& shard, st
       router_{.columns = spec.experts + (spec.shared_ffn > 0 ? 1 : 0)},
       part_{.columns = shard.whole() && !spec.norm_after ? 0 : spec.hidden},
       wanted_{.columns = spec.hidden},
-      embedded_{.columns = spec.embedded},
+      embedded_{.in = {.columns = spec.embedded},
+                .out = {.columns = spec.embedded, .dtype = backend.activation_dtype()}},
       images_(backend, spec.image_layers),
-      projected_{.columns = spec.embedded, .dtype = backend.activation_dtype()},
       hidden_{.columns = spec.embedded},
       logits_{.columns = spec.vocab},
       encoder_{.keys = {.columns = 2 * spec.kv_heads * spec.head_dim, .dtype = backend.activation_dtype()},
                .cache = {}},
-      draft_{.hidden = {.columns = spec.draft_layers > 0 ? spec.hidden : 0},
-             .before = {.columns = spec.draft_layers > 0 ? spec.hidden : 0},
-             .inputs = {.columns = spec.draft_layers > 0 ? 2 * spec.hidden : 0, .dtype = backend.activation_dtype()},
-             .stream = {.columns = spec.draft_layers > 0 ? spec.hidden : 0}} {}
+      draft_(backend, own_, weights_) {}
 
 Result<Tensor> Decoder::Scratch::Rows(Backend& backend, int64_t rows, int64_t width) {
   const auto bytes = static_cast<size_t>(StorageBytes(dtype, rows * columns));
@@ -121,17 +118,17 @@ Status Decoder::Reserve(int64_t rows) {
                            &router_,
                            &part_,
                            &low_rank_,
-                           &embedded_}) {
+                           &embedded_.in}) {
     RETURN_IF_ERROR(scratch->Rows(backend_, together).status());
   }
   RETURN_IF_ERROR(images_.Reserve(together, own_.hidden));
-  RETURN_IF_ERROR(ReserveDraft(together));
+  RETURN_IF_ERROR(draft_.Reserve(together));
   if (own_.encoder_layers > 0) {
     RETURN_IF_ERROR(encoder_.keys.Rows(backend_, rows).status());
     RETURN_IF_ERROR(EncoderCache(rows).status());
   }
   if (!shard_.chooses()) return Status::Ok();
-  for (Scratch* scratch : {&stream_scratch_, &normed_, &wanted_, &projected_, &hidden_}) {
+  for (Scratch* scratch : {&stream_scratch_, &normed_, &wanted_, &embedded_.out, &hidden_}) {
     RETURN_IF_ERROR(scratch->Rows(backend_, rows).status());
   }
   return logits_.Rows(backend_, std::min(rows, kLogitRows)).status();
@@ -347,12 +344,11 @@ void Decoder::Run(const StepPlan& plan, const KvShape& shape, std::span<const At
       Embed(plan, batch);
     else
       backend_.ReceiveRows(stream_);
-    const bool drafts = own_.draft_layers > 0;
-    const Tensor inputs = drafts ? DraftEmbeddings(stream_) : Tensor{};
+    if (draft_.any()) draft_.SetEmbeddings(stream_);
     RunLayers(batch, shape);
-    if (drafts) {
-      const Tensor before = KeepHidden(HiddenBefore(plan.rows_before, false), batch.segments);
-      StoreDraftKeys(DraftStream(inputs, before), batch, shape);
+    if (draft_.any()) {
+      draft_.SetStates(stream_, batch.segments, plan.rows_before);
+      draft_.StoreKeys(draft_.Stream(), StepOf(own_.layers, batch, shape, {}).attention);
     }
     if (!shard_.chooses()) backend_.SendRows(stream_);
   }
@@ -360,17 +356,12 @@ void Decoder::Run(const StepPlan& plan, const KvShape& shape, std::span<const At
   if (!plan.hidden_rows.empty() && shard_.chooses()) CopyHiddenStates(plan.hidden_rows);
 }
 
-Tensor Decoder::RowsOfStream(std::span<const int64_t> rows) {
+Tensor Decoder::FinalRows(std::span<const int64_t> rows, Scratch& scratch, Scratch& projected) {
   const auto count = static_cast<int64_t>(rows.size());
   // Ascending and contiguous, as in every step that only decodes: no copy.
-  if (rows.back() - rows.front() + 1 == count) return stream_.Rows(rows.front(), count);
-  const Tensor copied = wanted_.Rows(backend_, count).value();
-  backend_.GatherRows(stream_, rows, copied);
-  return copied;
-}
-
-Tensor Decoder::FinalRows(std::span<const int64_t> rows, Scratch& scratch, Scratch& projected) {
-  Tensor final = RowsOfStream(rows);
+  const bool contiguous = rows.back() - rows.front() + 1 == count;
+  Tensor final = contiguous ? stream_.Rows(rows.front(), count) : wanted_.Rows(backend_, count).value();
+  if (!contiguous) backend_.GatherRows(stream_, rows, final);
   if (own_.final_norm) {
     const Tensor normed = scratch.Rows(backend_, final.rows).value();
     Norm(final, weights_.final_norm, weights_.final_norm_bias, normed);
@@ -440,7 +431,7 @@ void Decoder::Encode(const StepPlan::EncoderInput& input, const KvShape& shape) 
 void Decoder::Embed(const StepPlan& plan, const MicroBatch& batch) {
   const auto first = static_cast<size_t>(batch.first_row), rows = static_cast<size_t>(batch.rows);
   const bool projected = own_.embedded != 0;
-  const Tensor embedded = projected ? embedded_.Rows(backend_, batch.rows).value() : stream_;
+  const Tensor embedded = projected ? embedded_.in.Rows(backend_, batch.rows).value() : stream_;
   backend_.Embed(weights_.embedding, std::span(plan.ids).subspan(first, rows), own_.embedding_scale, embedded);
   for (const StepPlan::VirtualRows& prompt : plan.virtual_rows) EmbedVirtual(prompt, batch, embedded);
   images_.Embed(plan.image_rows, batch, normed_.Rows(backend_, batch.rows, embedded.cols).value(), embedded);
@@ -467,57 +458,55 @@ void Decoder::EmbedVirtual(const StepPlan::VirtualRows& rows, const MicroBatch& 
   backend_.Embed(prompt, ids, 1, embedded.Rows(begin - batch.first_row, end - begin));
 }
 
-Decoder::LayerStep Decoder::FirstStep(const MicroBatch& batch, const KvShape& shape) const {
-  return {
+Decoder::LayerStep Decoder::StepOf(int64_t layer, const MicroBatch& batch, const KvShape& shape,
+                                   std::span<const float> query_scales) const {
+  const LayerTraits traits = own_.Layer(layer);
+  const bool rotates = own_.rope_pairs != RopePairs::kNone && traits.rotation >= 0;
+  LayerStep step{
       .attention = {.shape = shape,
-                    .heads = own_.heads,
+                    .heads = own_.Heads(layer),
+                    .stored = !own_.OwnsKeys(layer),
                     .rotary = own_.rotary,
+                    .pairs = rotates ? own_.rope_pairs : RopePairs::kNone,
                     .scores = {.scale = own_.score_scale(),
                                .soft_cap = own_.score_cap,
                                .slopes = weights_.slopes.data(),
                                .biases = weights_.biases.data(),
-                               .bias_reach = own_.bias_reach},
+                               .bias_reach = own_.bias_reach,
+                               .window = traits.window,
+                               .chunked = traits.chunked},
                     .seen = own_.encoder_layers > 0 ? VisibleKeys::kRing : VisibleKeys::kBefore,
                     .segments = batch.segments,
                     .step = attention_step_},
-      .recurrence = {.sizes = own_.recurrence, .shape = shape, .segments = batch.segments, .step = attention_step_}};
-}
-
-void Decoder::EnterLayer(int64_t layer, const MicroBatch& batch, std::span<const float> query_scales,
-                         LayerStep* step) const {
-  const LayerTraits traits = own_.Layer(layer);
-  const bool rotates = own_.rope_pairs != RopePairs::kNone && traits.rotation >= 0;
-  AttentionArgs& attention = step->attention;
-  step->layer = layer;
-  step->mixer = traits.mixer;
-  step->attends = own_.IsAttention(layer);
-  if (step->attends) attention.layer = own_.KvIndex(layer);
-  attention.heads = own_.Heads(layer);
-  attention.query_scales = traits.plain_scores || query_scales.empty() ? nullptr : query_scales.data();
-  attention.scores.chunked = traits.chunked;
-  attention.stored = !own_.OwnsKeys(layer);
+      .recurrence = {.sizes = own_.recurrence, .shape = shape, .segments = batch.segments, .step = attention_step_},
+      .layer = layer,
+      .mixer = traits.mixer,
+      .attends = own_.IsAttention(layer)};
+  if (step.attends) step.attention.layer = own_.KvIndex(layer);
+  if (!traits.plain_scores && !query_scales.empty()) step.attention.query_scales = query_scales.data();
   if (rotates) {
-    attention.rotary = 2 * std::ssize(own_.rotations[static_cast<size_t>(traits.rotation)].inverse_frequencies);
+    const auto rotation = static_cast<size_t>(traits.rotation);
+    step.attention.rotary = 2 * std::ssize(own_.rotations[rotation].inverse_frequencies);
+    step.attention.angles = batch.angles[rotation];
   }
-  attention.pairs = rotates ? own_.rope_pairs : RopePairs::kNone;
-  attention.angles = rotates ? batch.angles[static_cast<size_t>(traits.rotation)] : RopeAngles{};
-  attention.scores.window = traits.window;
+  return step;
 }
 
 void Decoder::RunLayers(const MicroBatch& batch, const KvShape& shape) {
   const std::vector<float> query_scales = QueryScales(own_, batch);
   ++attention_step_;
-  LayerStep step = FirstStep(batch, shape);
+  int64_t recurrent = 0;  // layers so far
   if (own_.streams.count > 0) SplitStreams();
   for (int64_t layer = 0; layer < own_.layers; ++layer) {
-    EnterLayer(layer, batch, query_scales, &step);
+    LayerStep step = StepOf(layer, batch, shape, query_scales);
+    step.recurrence.layer = recurrent;
     const LayerWeights& weights = weights_.layers[static_cast<size_t>(layer)];
     if (own_.streams.count > 0)
       BlockOfStreams(weights, step);
     else
       Block(weights, step);
     images_.Add(layer, stream_);
-    if (IsRecurrent(step.mixer)) ++step.recurrence.layer;
+    recurrent += IsRecurrent(step.mixer) ? 1 : 0;
   }
   if (own_.streams.count > 0) JoinStreams();
 }
@@ -527,7 +516,7 @@ template <class Take>
 void Decoder::Logits(bool gathered, const Take& take) {
   const auto rows = static_cast<int64_t>(wanted_rows_.size());
   if (rows == 0 || !shard_.chooses()) return;
-  const Tensor normed = FinalRows(wanted_rows_, normed_, projected_);
+  const Tensor normed = FinalRows(wanted_rows_, normed_, embedded_.out);
   const Weight* head[] = {&weights_.head()};
   for (int64_t first = 0; first < rows; first += kLogitRows) {
     const int64_t count = std::min(kLogitRows, rows - first);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/model/adapters/adapter_weights.h"
+#include "engine/model/draft_inputs.h"
 #include "engine/model/image_inputs.h"
 #include "engine/model/micro_batches.h"
 #include "engine/model/ranks/rank_decoder.h"
@@ -68,17 +69,14 @@ class Decoder final : public RankDecoder {
     Scratch factors;             // [T, streams^2]
     Scratch laurel_low, laurel;  // [T, rank], [T, D]
   };
+  /// If embeddings are projected to the hidden size and back.
+  struct EmbeddedScratch {
+    Scratch in;   // [T, E]
+    Scratch out;  // [rows, E], rows with logits
+  };
   struct EncoderScratch {
     Scratch keys;  // [T, 2G d] keys and values of the encoder's rows
     Buffer cache;  // of the current encoder layer
-  };
-  /// Of the draft layer. [rows, D], in float32 but for the inputs.
-  struct DraftScratch {
-    Scratch hidden;  // zeros; the output of the final norm of the last step's rows; results of the draft layer
-    Scratch before;  // the hidden state before each row
-    Scratch inputs;  // [rows, 2D]
-    Scratch stream;
-    int64_t last_rows = 0, drafted_rows = 0;  // of `hidden`, after the zeros
   };
   /// A launched step.
   struct Begun {
@@ -100,18 +98,6 @@ class Decoder final : public RankDecoder {
   void Embed(const StepPlan& plan, const MicroBatch& batch);
   void EmbedVirtual(const StepPlan::VirtualRows& rows, const MicroBatch& batch, Tensor embedded);
   void RunLayers(const MicroBatch& batch, const KvShape& shape);
-  // The draft layer (decoder_draft.cpp).
-  Status ReserveDraft(int64_t rows);
-  const LayerWeights& WeightsOfDraft() const { return weights_.layers[static_cast<size_t>(own_.layers)]; }
-  /// Its inputs, with the part of these embeddings.
-  Tensor DraftEmbeddings(Tensor embedded);
-  /// The hidden states before rows, from the last step or, if `drafted`, from the last Draft.
-  Tensor HiddenBefore(std::span<const int64_t> rows_before, bool drafted);
-  /// Keeps the hidden states of the stream's rows and returns those before them. `before`: of the segments.
-  Tensor KeepHidden(Tensor before, std::span<const AttentionSegment> segments);
-  /// The stream that enters the layer. `inputs`: DraftEmbeddings.
-  Tensor DraftStream(Tensor inputs, Tensor before);
-  void StoreDraftKeys(Tensor stream, const MicroBatch& batch, const KvShape& shape);
   /// One layer's part of a step.
   struct LayerStep {
     AttentionArgs attention;  // its layer is counted among those with attention
@@ -120,10 +106,9 @@ class Decoder final : public RankDecoder {
     Mixer mixer = Mixer::kAttention;
     bool attends = true;
   };
-  /// What all layers of a step have in common.
-  LayerStep FirstStep(const MicroBatch& batch, const KvShape& shape) const;
-  /// Sets a layer's part. `query_scales`: of the rows.
-  void EnterLayer(int64_t layer, const MicroBatch& batch, std::span<const float> query_scales, LayerStep* step) const;
+  /// A layer's part of a step. `query_scales`: of the rows.
+  LayerStep StepOf(int64_t layer, const MicroBatch& batch, const KvShape& shape,
+                   std::span<const float> query_scales) const;
   void Block(const LayerWeights& w, const LayerStep& step);
   void Norm(Tensor x, const DeviceVector& weight, const DeviceVector& bias, Tensor y) const;
   /// x = the norm of a layer's output.
@@ -170,16 +155,12 @@ class Decoder final : public RankDecoder {
   void AddToStream(Tensor x, const StreamPart& part);
   /// stream += the sum of all ranks' `own`, or its norm.
   void AddSum(Tensor own, const DeviceVector& norm);
-  /// x = the sum of all ranks' x.
-  void SumOverRanks(Tensor x);
   /// RmsNorm in place of whole rows with `columns` columns on all ranks (Backend::RmsNormOfRanks).
   void NormRow(Tensor x, int64_t columns, bool counts, const float* weight, float eps);
   /// The norms of ModelSpec::qk_norm, in place. `keys` has no columns if they are another layer's.
   void NormQueriesAndKeys(Tensor queries, Tensor keys, const LayerWeights& w, int64_t layer);
   /// y += the adapters' part of this layer for each row.
   void AddAdapted(Tensor x, int64_t layer, AdaptedPart part, Tensor y);
-  /// These rows of the stream: a view if they are contiguous, else copied to wanted_.
-  Tensor RowsOfStream(std::span<const int64_t> rows);
   /// The rows after the final norm and the projection, in `scratch` or in place.
   Tensor FinalRows(std::span<const int64_t> rows, Scratch& scratch, Scratch& projected);
   void CopyHiddenStates(std::span<const int64_t> rows);
@@ -208,17 +189,16 @@ class Decoder final : public RankDecoder {
   Scratch experts_;         // [T, D], for experts next to an MLP
   LayerInputScratch layer_inputs_;
   StreamScratch streams_;
-  Scratch router_;      // [T, experts]
-  Scratch part_;        // [T, D] partial sum of this rank, for the all-reduce or an output norm
-  Scratch wanted_;      // [rows, D] rows with logits or hidden states
-  Scratch embedded_;    // [T, E], if embeddings are projected
+  Scratch router_;  // [T, experts]
+  Scratch part_;    // [T, D] partial sum of this rank, for the all-reduce or an output norm
+  Scratch wanted_;  // [rows, D] rows with logits or hidden states
+  EmbeddedScratch embedded_;
   ImageInputs images_;  // of the current micro-batch
-  Scratch projected_;   // [rows, E], rows with logits
   Scratch hidden_;      // [rows, D] or [rows, E], rows with hidden states
   Scratch logits_;      // [a few rows, V]
   Scratch low_rank_;    // [T, r], r: ranks of all adapters of one input
   EncoderScratch encoder_;
-  DraftScratch draft_;
+  DraftInputs draft_;
   const DeviceVector none_;
 
   uint64_t attention_step_ = 0;            // AttentionArgs::step

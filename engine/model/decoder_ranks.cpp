@@ -3,13 +3,9 @@
 
 namespace ringside {
 
-void Decoder::SumOverRanks(Tensor x) {
-  if (!shard_.whole()) backend_.AllReduceInPlace(x);
-}
-
 void Decoder::AddSum(Tensor own, const DeviceVector& norm) {
   if (norm.data() == nullptr) return shard_.whole() ? backend_.Add(own, stream_) : backend_.AllReduceAdd(own, stream_);
-  SumOverRanks(own);
+  if (!shard_.whole()) backend_.AllReduceInPlace(own);
   PostNorm(own, norm);
   backend_.Add(own, stream_);
 }

@@ -55,13 +55,13 @@ void Decoder::MlpAndExperts(const LayerWeights& w, int64_t layer) {
   const SeparateExperts& separate = w.separate;
   const Tensor sum = part_.Rows(backend_, stream_.rows).value();
   MlpInto(NormedStream(w.mlp_norm, w.mlp_norm_bias, normed_), w, layer, sum);
-  SumOverRanks(sum);
+  if (!shard_.whole()) backend_.AllReduceInPlace(sum);
   PostNorm(sum, separate.mlp_post_norm);
 
   const Tensor router = RouterLogits(NormedStream(separate.router_norm, none_, normed_), w);
   const Tensor experts = experts_.Rows(backend_, stream_.rows).value();
   Experts(NormedStream(separate.experts_norm, none_, normed_), router, w, experts, false);
-  SumOverRanks(experts);
+  if (!shard_.whole()) backend_.AllReduceInPlace(experts);
   PostNorm(experts, separate.experts_post_norm);
   backend_.Add(experts, sum);
   PostNorm(sum, w.mlp_post_norm);

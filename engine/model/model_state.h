@@ -13,6 +13,7 @@
 #include "engine/model/ranks/rank_group.h"
 #include "engine/model/ranks/remote_rank.h"
 #include "engine/model/ranks/slab_shards.h"
+#include "engine/model/weights/model_files.h"
 #include "engine/vision/image_encoder.h"
 #include "engine/vision/image_format.h"
 #include "kernels/backend.h"
