@@ -62,6 +62,7 @@ std::vector<TokenId> GenerationTurn::Possible(std::vector<TokenId> tokens) const
 
 int64_t GenerationTurn::PlanDrafts(const DraftCosts& costs) {
   draft_.clear();
+  other_draft_.clear();
   wanted_drafts_ = 0;
   if (remaining() != 1) return 0;
   const int64_t most = MaxDrafts();
@@ -74,7 +75,7 @@ int64_t GenerationTurn::PlanDrafts(const DraftCosts& costs) {
   const DraftControl::Choice choice =
       sequence()->draft_control().Plan({match.matched, std::ssize(draft_), layer ? most : 0}, costs);
   matched_ = choice.by_layer ? 0 : match.matched;
-  if (choice.by_layer) wanted_drafts_ = choice.tokens;
+  if (choice.by_layer) wanted_drafts_ = choice.tokens, other_match_ = match.matched, other_draft_ = draft_;
   draft_.resize(choice.by_layer ? 0 : static_cast<size_t>(choice.tokens));
   return std::ssize(draft_);
 }
@@ -96,6 +97,11 @@ int64_t GenerationTurn::SettleDrafts() {
   const int64_t accepted = std::max<int64_t>(std::ssize(request().tokens) - verified_from_ - 2, 0);
   sequence()->DropDrafts(verified_from_ + 1 + accepted);
   if (!finished()) sequence()->draft_control().Note(matched_, drafted, accepted);
+  // How a draft from the match would have fared, as far as the answer goes.
+  const auto answer = std::span(request().tokens).subspan(static_cast<size_t>(verified_from_ + 1));
+  const auto known = std::min(std::ssize(other_draft_), std::ssize(answer));
+  const auto right = std::ranges::mismatch(other_draft_, answer).in1 - other_draft_.begin();
+  if (!finished() && known > 0) sequence()->draft_control().Note(other_match_, known, right);
   draft_report().steps += 1;
   draft_report().drafted += drafted;
   draft_report().accepted += accepted;

@@ -61,8 +61,11 @@ class GenerationTurn final : public RunningTurn, public DraftingTurn {
   RepetitionGuard repetition_;
   bool ahead_ = false;  // the token being sampled has been fed
   NgramIndex ngrams_;
-  int64_t matched_ = 0;         // NgramIndex::Match::matched of the draft; 0: it is the draft layer's
-  int64_t wanted_drafts_ = 0;   // tokens that the draft layer should draft
+  int64_t matched_ = 0;        // NgramIndex::Match::matched of the draft; 0: it is the draft layer's
+  int64_t wanted_drafts_ = 0;  // tokens that the draft layer should draft
+  // In that case, what a match would have drafted: to know how often that is right, too.
+  int64_t other_match_ = 0;
+  std::vector<TokenId> other_draft_;
   std::vector<TokenId> draft_;  // planned for the next step
   // The input of the step in flight if it has drafts: the last token, at position `verified_from_`, and the draft.
   std::vector<TokenId> verified_;
