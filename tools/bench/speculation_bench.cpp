@@ -159,7 +159,7 @@ class ScriptedNetwork final : public ForwardingNetwork {
       auto next = static_cast<size_t>(parts[i].cache->ring().next()) + 1;
       for (TokenId& token : drafted[i]) {
         if (next >= timeline_.size()) break;
-        token = accepted_(random_) ? timeline_[next] : timeline_[next] == 0 ? 1 : 0;
+        token = accepted_(random_) ? timeline_[next] : kWrong + timeline_[next] % 2;
         ++next;
       }
     }
@@ -183,6 +183,8 @@ class ScriptedNetwork final : public ForwardingNetwork {
     const auto next = static_cast<size_t>(position + 1);
     if (next < timeline_.size()) token->id = timeline_[next];
   }
+
+  static constexpr TokenId kWrong = 1000;  // not special
 
   std::bernoulli_distribution accepted_;
   std::mt19937_64 random_{1};
