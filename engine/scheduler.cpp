@@ -111,7 +111,7 @@ std::vector<int64_t> PlanStep(std::span<const StepTurn> turns, std::vector<doubl
     given.push_back(*next);
     prompts.erase(next);
   }
-  // The last prompt of the step is trimmed to a tile if it goes on, or the tile is filled.
+  // The last prompt of the step is trimmed to a tile; if it ends there, the tile is filled instead.
   if (!given.empty() && take[given.back()] == turns[given.back()].remaining)
     FillTile(turns, waiting, limits, left, take);
   RoundDown(turns, std::move(given), limits, take);

@@ -22,15 +22,13 @@ void PlanTensor(const TensorRule& rule, const Prefixes& prefixes, int64_t layer,
   const int64_t parts = PartsOf(rule.role, plan->spec);
   if (parts > 0 && expert < 0) shape.insert(shape.begin(), parts);
   if (rule.one_row) shape.insert(shape.begin(), 1);
-  std::string name(rule.name);
+  std::string name = WithLayer(rule.name, layer - prefixes.first);
   const bool head = rule.role == TensorRole::kHead || rule.role == TensorRole::kHeadBias;
   name.insert(0, head ? prefixes.head : prefixes.network);
-  const auto put = [&](std::string_view place, int64_t number) {
-    if (const size_t at = name.find(place); at != std::string::npos) {
-      name.replace(at, place.size(), std::to_string(number));
-    }
-  };
-  put("{}", layer - prefixes.first), put("{e}", expert);
+  constexpr std::string_view kExpert = "{e}";
+  if (const size_t at = name.find(kExpert); at != std::string::npos) {
+    name.replace(at, kExpert.size(), std::to_string(expert));
+  }
   plan->tensors.push_back({.role = rule.role,
                            .encoder = rule.encoder,
                            .layer = layer,
@@ -105,12 +103,15 @@ void PlanDraftTensors(std::span<const TensorRule> rules, std::string_view prefix
   for (const std::string_view copy : draft.copies) plan->ignored.push_back(DraftName(copy, prefix, draft, layer));
 }
 
-std::string DraftName(std::string_view name, std::string_view prefix, const DraftRules& draft, int64_t layer) {
-  std::string out = fmt::format("{}{}", draft.prefix.empty() ? prefix : draft.prefix, name);
-  if (const size_t at = out.find("{}"); at != std::string::npos) {
-    out.replace(at, 2, std::to_string(draft.prefix.empty() ? layer : 0));
-  }
+std::string WithLayer(std::string_view name, int64_t layer) {
+  std::string out(name);
+  if (const size_t at = out.find("{}"); at != std::string::npos) out.replace(at, 2, std::to_string(layer));
   return out;
+}
+
+std::string DraftName(std::string_view name, std::string_view prefix, const DraftRules& draft, int64_t layer) {
+  const bool own = !draft.prefix.empty();
+  return std::string(own ? draft.prefix : prefix) + WithLayer(name, own ? 0 : layer);
 }
 
 }  // namespace ringside

@@ -93,6 +93,8 @@ void PlanTensors(std::span<const TensorRule> rules, std::string_view prefix, Net
 /// Adds the tensors of the draft layer of plan->spec. `rules`: the network's.
 void PlanDraftTensors(std::span<const TensorRule> rules, std::string_view prefix, const DraftRules& draft,
                       NetworkPlan* plan);
+/// `name` with this number in place of "{}".
+std::string WithLayer(std::string_view name, int64_t layer);
 /// The name of a tensor of the draft layer. `prefix`: the network's; `layer`: its number there.
 std::string DraftName(std::string_view name, std::string_view prefix, const DraftRules& draft, int64_t layer);
 

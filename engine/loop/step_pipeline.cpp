@@ -101,13 +101,14 @@ std::vector<int64_t> StepPipeline::Plan(const LaunchedStep* under_way, const std
     return !alone && loads(turn) && storage_.LoadingNs(turn->sequence()->cache()) > step_ns;
   };
   auto [tenants, served] = TenantIndex(running, served_);
+  const int64_t now = clock_.MonotonicNs();
   std::vector<StepTurn> turns;
   int64_t decoding = 0;
   for (const auto& turn : running) {
     StepTurn& planned = turns.emplace_back();
     planned.tenant = tenants[turns.size() - 1];
     planned.work = Work(turn->sequence()->computed() + std::min(turn->remaining(), options_.prefill_chunk) / 2);
-    planned.urgency = turn->Urgency(clock_.MonotonicNs(), step_time_.PromptNs(Work(turn->prompt_middle())));
+    planned.urgency = turn->Urgency(now, step_time_.PromptNs(Work(turn->prompt_middle())));
     if (turn->scores_next()) planned.work += step_time_.LogitsWork();
     if (turn->finished() || !slots_.HasMemory(*turn) || waits(turn) || !ready[turns.size() - 1]) continue;
     const bool awaits = under_way != nullptr && under_way->RowOf(turn.get());

@@ -128,18 +128,16 @@ std::vector<std::vector<TokenId>> Model::Draft(std::span<const DraftPart> parts)
   for (int64_t ahead = 0;; ++ahead) {
     std::vector<StepPlanner::DraftRow> rows;
     std::vector<size_t> pass;
-    std::vector<int64_t> rows_before;
     for (size_t i = 0; i < parts.size(); ++i) {
       if (parts[i].count <= ahead) continue;
       // The token of an earlier pass is still on the device.
-      rows.push_back({&parts[i], ahead == 0 ? parts[i].token : DeferredToken(static_cast<size_t>(row_of[i]))});
-      if (ahead > 0) rows_before.push_back(row_of[i]);
+      const TokenId token = ahead == 0 ? parts[i].token : DeferredToken(static_cast<size_t>(row_of[i]));
+      rows.push_back({&parts[i], token, row_of[i]});
       row_of[i] = std::ssize(pass);
       pass.push_back(i);
     }
     if (rows.empty()) break;
     state_->planner.PlanDraft(rows, ahead, &state_->draft_plan);
-    if (ahead > 0) state_->draft_plan.rows_before = std::move(rows_before);
     decoder.Draft(state_->draft_plan, ahead > 0);
     passes.push_back(std::move(pass));
   }

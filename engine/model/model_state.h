@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/model/decoder.h"
+#include "engine/model/decoder/decoder.h"
 #include "engine/model/model.h"
 #include "engine/model/ranks/rank_group.h"
 #include "engine/model/ranks/remote_rank.h"

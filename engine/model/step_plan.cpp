@@ -7,6 +7,23 @@
 #include "kernels/deferred_token.h"
 
 namespace ringside {
+namespace {
+
+void AddRow(const Ring& ring, int64_t position, TokenId id, StepPlan* plan) {
+  plan->ids.push_back(id);
+  plan->positions.push_back(position);
+  plan->first_live.push_back(ring.FirstHeld(position));
+  plan->pinned_positions.push_back(ring.window().pinned > 0 ? ring.PinnedQueryPosition(position) : position);
+}
+
+/// Without images the rotary positions equal the others.
+void DropEqualRotary(bool has_images, StepPlan* plan) {
+  if (has_images) return;
+  plan->rotary.clear();
+  plan->pinned_rotary.clear();
+}
+
+}  // namespace
 
 void StepPlan::PointSegments(std::span<const size_t> state_ends) {
   size_t begin = 0;
@@ -72,14 +89,11 @@ void StepPlanner::Plan(std::span<const StepPart> parts, StepPlan* plan) {
     auto image_row = part.image_rows.begin();
     for (int64_t r = 0; r < rows; ++r) {
       const TokenId id = part.tokens[static_cast<size_t>(r)];
-      plan->ids.push_back(id < spec_.vocab ? id : 0);
+      AddRow(ring, position + r, id < spec_.vocab ? id : 0, plan);
       if (IsImageToken(id)) {
         CHECK(image_row != part.image_rows.end());
         plan->image_rows.push_back({first_row + r, *image_row++});
       }
-      plan->positions.push_back(position + r);
-      plan->first_live.push_back(ring.FirstHeld(position + r));
-      plan->pinned_positions.push_back(pinned > 0 ? ring.PinnedQueryPosition(position + r) : position + r);
       const bool last = r + 1 == rows;
       if (part.logits == StepPart::Logits::kAll || (part.logits == StepPart::Logits::kLast && last)) {
         plan->wanted_rows.push_back(first_row + r);
@@ -106,10 +120,7 @@ void StepPlanner::Plan(std::span<const StepPart> parts, StepPlan* plan) {
   }
   if (!plan->adapters.empty()) plan->adapters.resize(plan->ids.size());
   if (plan->image_rows.empty()) plan->last_seen.clear();
-  if (std::ranges::all_of(parts, [](const StepPart& part) { return part.image_grids.empty(); })) {
-    plan->rotary.clear();
-    plan->pinned_rotary.clear();
-  }
+  DropEqualRotary(std::ranges::any_of(parts, [](const StepPart& part) { return !part.image_grids.empty(); }), plan);
   plan->shape = parts.front().cache->shape();
   plan->PointSegments(state_ends_);
   shared_prefixes_.Find(caches_, plan->segments);
@@ -136,22 +147,19 @@ void StepPlanner::NoteRowsBefore(StepPlan* plan) {
 
 void StepPlanner::PlanDraft(std::span<const DraftRow> rows, int64_t ahead, StepPlan* plan) {
   plan->Clear();
-  for (const auto& [part, token] : rows) {
+  for (const auto& [part, token, row_before] : rows) {
     const Ring& ring = part->cache->ring();
-    const int64_t position = ring.next() + ahead, pinned = ring.window().pinned, row = plan->rows();
-    plan->ids.push_back(token);
-    plan->positions.push_back(position);
-    plan->first_live.push_back(ring.FirstHeld(position));
-    plan->pinned_positions.push_back(pinned > 0 ? ring.PinnedQueryPosition(position) : position);
-    plan->segments.push_back(
-        {.first_row = row, .rows = 1, .position = position, .pinned = pinned, .slab = part->cache->slab()});
+    const int64_t position = ring.next() + ahead;
+    plan->segments.push_back({.first_row = plan->rows(),
+                              .rows = 1,
+                              .position = position,
+                              .pinned = ring.window().pinned,
+                              .slab = part->cache->slab()});
+    AddRow(ring, position, token, plan);
     NoteRotary(ring, part->image_grids, position, 1, plan);
-    if (ahead == 0) plan->rows_before.push_back(RowBefore(part->cache->slab(), position));
+    plan->rows_before.push_back(ahead == 0 ? RowBefore(part->cache->slab(), position) : row_before);
   }
-  if (std::ranges::all_of(rows, [](const DraftRow& row) { return row.part->image_grids.empty(); })) {
-    plan->rotary.clear();
-    plan->pinned_rotary.clear();
-  }
+  DropEqualRotary(std::ranges::any_of(rows, [](const DraftRow& row) { return !row.part->image_grids.empty(); }), plan);
   plan->shape = rows.front().part->cache->shape();
   const std::vector<size_t> no_states(rows.size());
   plan->PointSegments(no_states);

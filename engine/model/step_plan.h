@@ -79,10 +79,11 @@ class StepPlanner {
   /// every part fits the network; aborts otherwise.
   void Plan(std::span<const StepPart> parts, StepPlan* plan);
   /// Plans a pass of the draft layer, of one row each: the token `token` at the position `ahead` after the cache's next
-  /// one. Nothing is appended. `rows_before`: of the last step's plan if `ahead` is 0, else not set.
+  /// one. Nothing is appended. `rows_before` is of the last step's plan if `ahead` is 0.
   struct DraftRow {
     const DraftPart* part = nullptr;
     TokenId token = 0;
+    int64_t row_before = -1;  // in the previous pass; unused if `ahead` is 0
   };
   void PlanDraft(std::span<const DraftRow> rows, int64_t ahead, StepPlan* plan);
   /// Fills in the angles of an otherwise complete plan.

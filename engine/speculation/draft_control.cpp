@@ -11,6 +11,12 @@ constexpr double kMemory = 0.9;    // weight of the earlier drafts at each new o
 constexpr int64_t kProbeTokens = 1;
 constexpr int64_t kMinPause = 16, kMaxPause = 1024;  // matches between probes
 
+bool HasMatch(const DraftControl::Sources& sources) { return sources.matched > 0 && sources.ngram > 0; }
+
+bool HasLayer(const DraftControl::Sources& sources, const DraftCosts& costs) {
+  return costs.layer_token && sources.layer > 0;
+}
+
 }  // namespace
 
 size_t DraftControl::ClassOf(int64_t matched) {
@@ -35,31 +41,29 @@ DraftControl::Choice DraftControl::FindBest(const Sources& sources, const DraftC
       if (gain > best_gain) best = {tokens, matched == 0}, best_gain = gain;
     }
   };
-  if (sources.matched > 0) compare(sources.matched, sources.ngram, 0);
-  if (costs.layer_token) {
+  if (HasMatch(sources)) compare(sources.matched, sources.ngram, 0);
+  if (HasLayer(sources, costs)) {
     compare(0, std::min(sources.layer, DraftCosts::kMaxOfLayer), *costs.layer_token / decoding);
   }
   return best;
 }
 
 bool DraftControl::Expects(const Sources& sources, const DraftCosts& costs) {
-  const bool ngram = sources.matched > 0 && sources.ngram > 0, layer = costs.layer_token && sources.layer > 0;
-  if (!ngram && !layer) return false;
+  if (!HasMatch(sources) && !HasLayer(sources, costs)) return false;
   if (FindBest(sources, costs).tokens > 0 || skipped_ + 1 >= pause_ * costs.decoding) return true;
   ++skipped_;
   return false;
 }
 
 DraftControl::Choice DraftControl::Plan(const Sources& sources, const DraftCosts& costs) {
-  const bool ngram = sources.matched > 0 && sources.ngram > 0, layer = costs.layer_token && sources.layer > 0;
-  if (!ngram && !layer) return {};
+  if (!HasMatch(sources) && !HasLayer(sources, costs)) return {};
   if (const Choice best = FindBest(sources, costs); best.tokens > 0) {
     skipped_ = 0, pause_ = kMinPause;
     return best;
   }
   if (++skipped_ < pause_ * costs.decoding) return {};
   skipped_ = 0, pause_ = std::min(2 * pause_, kMaxPause);
-  return {kProbeTokens, !ngram};
+  return {kProbeTokens, !HasMatch(sources)};
 }
 
 void DraftControl::Note(int64_t matched, int64_t drafted, int64_t accepted) {

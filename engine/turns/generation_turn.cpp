@@ -38,19 +38,20 @@ TurnRows GenerationTurn::NextRows(int64_t limit) {
 }
 
 int64_t GenerationTurn::MaxDrafts() const {
+  if (scores_next() || IsImageToken(request().tokens.back())) return 0;
   int64_t most = std::min(session_len() - std::ssize(request().tokens) - 1, sequence()->cache()->retractable_rows());
   if (request().max_tokens > 0) most = std::min(most, request().max_tokens - generated() - 1);
-  return std::min(most, DraftCosts::kMaxDrafts);
+  return std::clamp<int64_t>(most, 0, DraftCosts::kMaxDrafts);
 }
 
 NgramIndex::Match GenerationTurn::FindMatch() {
-  if (MaxDrafts() <= 0 || scores_next() || IsImageToken(request().tokens.back())) return {};
+  if (MaxDrafts() == 0) return {};
   return ngrams_.Find(std::span(request().tokens).subspan(static_cast<size_t>(request().virtual_tokens)));
 }
 
 bool GenerationTurn::ExpectsDraft(const DraftCosts& costs) {
   const int64_t most = MaxDrafts();
-  return sequence()->draft_control().Expects({FindMatch().matched, most, scores_next() ? 0 : most}, costs);
+  return sequence()->draft_control().Expects({FindMatch().matched, most, most}, costs);
 }
 
 std::vector<TokenId> GenerationTurn::Possible(std::vector<TokenId> tokens) const {
@@ -71,9 +72,8 @@ int64_t GenerationTurn::PlanDrafts(const DraftCosts& costs) {
     const auto tokens = std::span(request().tokens).subspan(static_cast<size_t>(request().virtual_tokens));
     draft_ = Possible(TokensAfter(tokens, match, most));
   }
-  const bool layer = most > 0 && !scores_next() && !IsImageToken(request().tokens.back());
   const DraftControl::Choice choice =
-      sequence()->draft_control().Plan({match.matched, std::ssize(draft_), layer ? most : 0}, costs);
+      sequence()->draft_control().Plan({match.matched, std::ssize(draft_), most}, costs);
   matched_ = choice.by_layer ? 0 : match.matched;
   if (choice.by_layer) wanted_drafts_ = choice.tokens, other_match_ = match.matched, other_draft_ = draft_;
   draft_.resize(choice.by_layer ? 0 : static_cast<size_t>(choice.tokens));

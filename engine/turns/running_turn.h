@@ -73,7 +73,7 @@ class RunningTurn {
   bool computes_prompt() const { return clock_.awaits_first_token() && remaining_ > 0; }
   /// Its cache has been loaded, `ms` after the request to the tiers.
   void NoteRestored(double ms);
-  /// Middle of its prompt: the position that stands for its attention. REQUIRES: begun().
+  /// Middle of its prompt: a position with its mean attention time. REQUIRES: begun().
   int64_t prompt_middle() const { return sequence_->computed() + remaining_ - begun_remaining_ / 2; }
   /// Urgency of its prompt, given the time per token.
   double Urgency(int64_t now_ns, double ns_per_token) const;

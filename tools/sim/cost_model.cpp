@@ -86,7 +86,7 @@ double CostModel::StepMs(const StepWork& work) const {
 double CostModel::RowsMs(const StepWork& work) const {
   // Small prompts are replayed as graphs (kernels/cuda/cuda_backend.cpp). A larger step's time is that of its GEMMs,
   // whose row tiles are whole for a multiple of kTile rows, with decode rows or without. Other steps take at most
-  // kPartial times as long as with the last tile filled; those of one tile are bound by launches.
+  // kPartial times the duration with the last tile filled; those of one tile are bound by launches.
   constexpr int64_t kTile = 256, kRecordedRows = 64;
   constexpr double kPartial = 1.15;
   const auto rows = static_cast<double>(work.rows);

@@ -29,7 +29,7 @@ std::unique_ptr<Backend> MakeHost() {
 int64_t Keys(const Ring& ring, int64_t t) { return ring.PinnedQueryPosition(t) + 1; }
 
 // Number of keys that decoding parts read once for all: those of the common first rows, if that saves enough reads
-// (kernels/cuda). The load has one shared prefix at most, so the first part stands for its group.
+// (kernels/cuda). The load has one shared prefix at most, so the first part represents its group.
 int64_t KeysReadOnce(std::span<const StepPart> parts, double key_bytes) {
   constexpr double kMinSavedBytes = 24 << 20;  // per layer
   const KvCache* first = nullptr;

@@ -41,12 +41,6 @@ std::optional<std::string_view> PrefixOf(std::string_view tensor, std::string_vi
   }
 }
 
-std::string WithLayer(std::string_view name, int64_t layer) {
-  std::string out(name);
-  if (const size_t at = out.find("{}"); at != std::string::npos) out.replace(at, 2, std::to_string(layer));
-  return out;
-}
-
 // Old files contain computed buffers, and a copy of a tied head. Layers that share keys and values may have matrices
 // for them.
 void Ignore(std::string_view prefix, std::string_view head, NetworkPlan* plan) {

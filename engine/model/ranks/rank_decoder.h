@@ -1,4 +1,4 @@
-// A rank's part of a step: on a device of this process (engine/model/decoder.h) or in another process
+// A rank's part of a step: on a device of this process (engine/model/decoder/decoder.h) or in another process
 // (engine/model/ranks/remote_rank.h). THREAD: the rank's.
 #pragma once
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "engine/model/decoder.h"
+#include "engine/model/decoder/decoder.h"
 #include "engine/model/ranks/rank_connection.h"
 #include "engine/model/ranks/rank_messages.h"
 

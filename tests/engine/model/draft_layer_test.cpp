@@ -4,8 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tests/engine/engine_harness.h"
-#include "tests/engine/model/model_run.h"
+#include "tests/engine/model/drafted_answers.h"
 
 namespace ringside {
 namespace {
@@ -40,37 +39,6 @@ class DraftingModels : public ::testing::TestWithParam<const char*> {
       const StepPart part{cache, tokens.subspan(begin, rows), StepPart::Logits::kNone};
       model.Forward({&part, 1}, {});
     }
-  }
-
-  struct Answer {
-    std::vector<TokenId> ids;
-    std::vector<float> logprobs;
-    DraftReport drafts;
-  };
-  /// Two turns of one conversation, whose window moves.
-  std::vector<Answer> Run(Speculation speculation, double temperature) {
-    const std::unique_ptr<Model> model = Load();
-    const LetterTokenizer tokenizer(model->spec().vocab);
-    const ManualClock clock;
-    EngineOptions options{.slots = 2, .memory_len = kWindow.memory_len, .pinned_max = 8, .prefill_chunk = 32};
-    options.session_len = 400;
-    options.speculation = speculation;
-    const auto engine = std::move(Engine::Start(*model, tokenizer, options, {}, clock).value());
-    std::vector<TokenId> tokens = ScatteredIds(12, 4, 7);
-    std::vector<Answer> answers;
-    for (TurnId turn = 1; turn <= 2; ++turn) {
-      SubmittedTurn running = GreedyTurn(turn, 1, tokens, {}, kWindow, 120);
-      running.request.sampling.temperature = temperature;
-      running.request.sampling.logprobs = 2;
-      running.request.sampling.top_k = 3;
-      EXPECT_TRUE(engine->Submit(running.request).ok());
-      const TurnEnd end = running.sink->Wait();
-      EXPECT_EQ(end.reason, FinishReason::kLength) << end.error.ToString();
-      answers.push_back({running.sink->ids(), running.sink->logprobs(), end.drafts});
-      tokens.insert(tokens.end(), end.output.begin(), end.output.end());
-      tokens.push_back(3);
-    }
-    return answers;
   }
 
   const std::unique_ptr<Backend> backend_ = MakeTestBackend(2);
@@ -133,9 +101,10 @@ TEST_P(DraftingModels, DraftOnADeviceAsOnTheCpu) {
 }
 
 TEST_P(DraftingModels, AnswersEqualThoseWithoutDrafts) {
+  const std::unique_ptr<Model> model = Load();
   for (const double temperature : {0.0, 0.8}) {
-    const std::vector<Answer> plain = Run(Speculation::kOff, temperature),
-                              drafting = Run(Speculation::kMtp, temperature);
+    const std::vector<DraftedAnswer> plain = AnswerTwice(*model, Speculation::kOff, temperature),
+                                     drafting = AnswerTwice(*model, Speculation::kMtp, temperature);
     for (size_t turn = 0; turn < plain.size(); ++turn) {
       EXPECT_EQ(drafting[turn].ids, plain[turn].ids);
       EXPECT_EQ(drafting[turn].logprobs, plain[turn].logprobs);

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "cache/snapshot.h"
-#include "engine/model/micro_batches.h"
+#include "engine/model/decoder/micro_batches.h"
 #include "engine/model/weights/shard.h"
 #include "kernels/deferred_token.h"
 #include "tests/engine/model/deep_model.h"

@@ -1,4 +1,4 @@
-#include "engine/model/micro_batches.h"
+#include "engine/model/decoder/micro_batches.h"
 
 #include <algorithm>
 #include <optional>

@@ -1,4 +1,4 @@
-#include "engine/model/image_inputs.h"
+#include "engine/model/decoder/image_inputs.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,22 +1,15 @@
 // Several residual streams of a decoder (AltUp, Baykal et al. 2023; Gemma 3n): a layer computes one stream and corrects
 // the others.
 #include <cmath>
-#include <numeric>
 
-#include "engine/model/decoder.h"
+#include "engine/model/decoder/decoder.h"
 
 namespace ringside {
-
-void Decoder::CopyRows(Tensor x, Tensor y) {
-  std::vector<int64_t> rows(static_cast<size_t>(x.rows));
-  std::iota(rows.begin(), rows.end(), int64_t{0});
-  backend_.GatherRows(x, rows, y);
-}
 
 // The first stream is the embedding, the others are projections of it with its magnitude.
 void Decoder::SplitStreams() {
   const Tensor all = streams_.streams.Rows(backend_, stream_.rows).value();
-  CopyRows(stream_, all.Columns(0, own_.hidden));
+  CopyRows(backend_, stream_, all.Columns(0, own_.hidden));
   for (int64_t i = 1; i < own_.streams.count; ++i) {
     const Tensor own = all.Columns(i * own_.hidden, own_.hidden);
     const Weight* weights[] = {&weights_.stream_in[static_cast<size_t>(i - 1)]};
@@ -28,7 +21,7 @@ void Decoder::SplitStreams() {
 void Decoder::JoinStreams() {
   const Tensor all = streams_.streams.Rows(backend_, stream_.rows).value();
   const Tensor first = all.Columns(0, own_.hidden), own = part_.Rows(backend_, stream_.rows).value();
-  CopyRows(first, stream_);
+  CopyRows(backend_, first, stream_);
   for (int64_t i = 1; i < own_.streams.count; ++i) {
     const Weight* weights[] = {&weights_.stream_out[static_cast<size_t>(i - 1)]};
     backend_.Linear({.x = all.Columns(i * own_.hidden, own_.hidden), .weights = weights, .y = own});
@@ -60,14 +53,14 @@ void Decoder::BlockOfStreams(const LayerWeights& w, const LayerStep& step) {
   // Each stream is predicted from all.
   const Tensor mixing = streams_.factors.Rows(backend_, rows).value();
   linear(StreamWeightsOf(part(all, 0), w), w.streams.predict, mixing);
-  CopyRows(all, predicted);
+  CopyRows(backend_, all, predicted);
   for (int64_t i = 0; i < count; ++i) {
     for (int64_t j = 0; j < count; ++j) {
       backend_.AddScaledRows(part(all, j), mixing.Columns(i * count + j, 1), part(predicted, i));
     }
   }
   // The layer of the first: (x + attention + laurel) / sqrt(2), then the MLP.
-  CopyRows(part(predicted, 0), stream_);
+  CopyRows(backend_, part(predicted, 0), stream_);
   const Tensor normed = NormedStream(w.attention_norm, w.attention_norm_bias, normed_);
   const Tensor low = streams_.laurel_low.Rows(backend_, rows).value();
   const Tensor laurel = streams_.laurel.Rows(backend_, rows).value();
@@ -83,15 +76,15 @@ void Decoder::BlockOfStreams(const LayerWeights& w, const LayerStep& step) {
   const Tensor factors = mixing.Columns(0, count);
   linear(StreamWeightsOf(stream_, w), w.streams.correct, factors);
   const Tensor difference = laurel;
-  CopyRows(part(predicted, 0), difference);
+  CopyRows(backend_, part(predicted, 0), difference);
   backend_.Scale(difference, -1);
   backend_.Add(stream_, difference);
   for (int64_t i = 0; i < count; ++i) {
     backend_.Add(difference, part(predicted, i));
     backend_.AddScaledRows(difference, factors.Columns(i, 1), part(predicted, i));
   }
-  CopyRows(predicted, all);
-  CopyRows(part(all, 0), stream_);
+  CopyRows(backend_, predicted, all);
+  CopyRows(backend_, part(all, 0), stream_);
   if (own_.streams.scaled) backend_.ScaleColumns(stream_, w.streams.scale.data());
   const Tensor input = LayerInput(stream_, w, step.layer);
   for (int64_t i = 1; i < count; ++i) backend_.Add(input, part(all, i));

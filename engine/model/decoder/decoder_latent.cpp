@@ -1,7 +1,7 @@
 // Multi-head latent attention of a decoder (DeepSeek-V2, DeepSeek-AI 2024), in the absorbed form for all rows: queries
 // are projected into the latent space, so that a cached latent is a key and a value at once. Long prefill would cost
 // fewer multiplications with expanded keys and values, but then a row's bits would depend on its step.
-#include "engine/model/decoder.h"
+#include "engine/model/decoder/decoder.h"
 
 namespace ringside {
 

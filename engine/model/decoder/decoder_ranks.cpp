@@ -1,5 +1,5 @@
 // The sums and norms of a decoder's values that the ranks of a stage share.
-#include "engine/model/decoder.h"
+#include "engine/model/decoder/decoder.h"
 
 namespace ringside {
 

@@ -1,5 +1,5 @@
 // The recurrent mixers of a layer: projection, recurrence, gate and norm of the result (kernels/recurrence.h).
-#include "engine/model/decoder.h"
+#include "engine/model/decoder/decoder.h"
 
 namespace ringside {
 namespace {

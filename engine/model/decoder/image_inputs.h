@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/model/micro_batches.h"
+#include "engine/model/decoder/micro_batches.h"
 #include "engine/model/step_plan.h"
 #include "kernels/backend.h"
 

@@ -7,9 +7,10 @@
 #include <vector>
 
 #include "engine/model/adapters/adapter_weights.h"
-#include "engine/model/draft_inputs.h"
-#include "engine/model/image_inputs.h"
-#include "engine/model/micro_batches.h"
+#include "engine/model/decoder/draft_inputs.h"
+#include "engine/model/decoder/image_inputs.h"
+#include "engine/model/decoder/micro_batches.h"
+#include "engine/model/decoder/scratch.h"
 #include "engine/model/ranks/rank_decoder.h"
 #include "engine/model/step_plan.h"
 #include "engine/model/weights/shard.h"
@@ -45,16 +46,6 @@ class Decoder final : public RankDecoder {
   const std::vector<float>& hidden_states() const { return hidden_states_; }
 
  private:
-  /// Workspace of a step: [T, columns], grown to the largest step so far and reused.
-  struct Scratch {
-    int64_t columns = 0;  // 0: unused by this model
-    DType dtype = DType::kF32;
-    Buffer memory;
-
-    /// The first `rows` rows, with `width` columns unless it is 0. ERRORS: kOverloaded, with the bytes, if it must grow
-    /// and the device has no memory.
-    Result<Tensor> Rows(Backend& backend, int64_t rows, int64_t width = 0);
-  };
   struct LatentScratch {
     Scratch queries;   // [T, H (plain + rotary)]
     Scratch expanded;  // [T, H v], v: dimensions of an expanded value
@@ -143,7 +134,6 @@ class Decoder final : public RankDecoder {
   void JoinStreams();
   /// [T, streams]: tanh of the router of a stream.
   Tensor StreamWeightsOf(Tensor stream, const LayerWeights& w);
-  void CopyRows(Tensor x, Tensor y);
   /// A term of the residual stream: x W^T + bias, plus the adapters' part.
   struct StreamPart {
     const Weight& weight;

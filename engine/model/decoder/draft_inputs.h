@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 #include "engine/families/model_spec.h"
+#include "engine/model/decoder/scratch.h"
 #include "engine/model/weights/weights.h"
 #include "kernels/backend.h"
 
@@ -16,8 +17,7 @@ namespace ringside {
 class DraftInputs {
  public:
   /// REQUIRES: all outlive it.
-  DraftInputs(Backend& backend, const ModelSpec& spec, const Weights& weights)
-      : backend_(backend), spec_(spec), weights_(weights) {}
+  DraftInputs(Backend& backend, const ModelSpec& spec, const Weights& weights);
 
   /// False if the network has no draft layer: then nothing else may be called but Reserve.
   bool any() const { return spec_.draft_layers > 0; }
@@ -44,7 +44,6 @@ class DraftInputs {
 
  private:
   static constexpr int64_t kSmallRows = 64;
-  Tensor Rows(Buffer& memory, DType dtype, int64_t rows, int64_t columns);
   /// The kept states, or more: the same number for all small steps, so that their graphs are equal.
   Tensor States(int64_t rows);
   void Norm(Tensor x, const DeviceVector& weight, Tensor y) { backend_.RmsNorm(x, weight.data(), spec_.norm_eps, y); }
@@ -52,12 +51,12 @@ class DraftInputs {
   Backend& backend_;
   const ModelSpec& spec_;
   const Weights& weights_;
-  Buffer hidden_;  // [.., D]: zeros; states of the last step's rows; results of the last draft
-  Buffer before_;  // [T, D] the state before each row
-  Buffer inputs_;  // [T, 2D]
-  Buffer stream_;  // [T, D]
-  Buffer normed_;  // [T, D]
-  Buffer keys_;    // [T, keys and values]
+  Scratch hidden_;  // [.., D]: zeros; states of the last step's rows; results of the last draft
+  Scratch before_;  // [T, D] the state before each row
+  Scratch inputs_;  // [T, 2D]
+  Scratch stream_;  // [T, D]
+  Scratch normed_;  // [T, D]
+  Scratch keys_;    // [T, keys and values]
   int64_t last_rows_ = 0, drafted_rows_ = 0, rows_ = 0;
 };
 

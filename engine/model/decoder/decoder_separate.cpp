@@ -1,7 +1,7 @@
 // Experts, alone and next to an MLP, and per-layer inputs of a decoder (Gemma 3n and 4).
 #include <cmath>
 
-#include "engine/model/decoder.h"
+#include "engine/model/decoder/decoder.h"
 
 namespace ringside {
 

@@ -2,7 +2,7 @@
 // token's embedding and the hidden state of the token before it. Steps store its keys and values for all their rows
 // (Decoder::Run); a draft then runs the whole layer for the sequence's last token, and for each token that it has
 // drafted, with its own result as the hidden state. Its rows in the cache influence drafts alone.
-#include "engine/model/decoder.h"
+#include "engine/model/decoder/decoder.h"
 
 namespace ringside {
 

@@ -1,4 +1,4 @@
-#include "engine/model/decoder.h"
+#include "engine/model/decoder/decoder.h"
 
 #include <algorithm>
 #include <numeric>
@@ -82,16 +82,6 @@ Decoder::Decoder(Backend& backend, const ModelSpec& spec, const Shard& shard, st
       encoder_{.keys = {.columns = 2 * spec.kv_heads * spec.head_dim, .dtype = backend.activation_dtype()},
                .cache = {}},
       draft_(backend, own_, weights_) {}
-
-Result<Tensor> Decoder::Scratch::Rows(Backend& backend, int64_t rows, int64_t width) {
-  const auto bytes = static_cast<size_t>(StorageBytes(dtype, rows * columns));
-  if (memory.bytes() < bytes) {
-    memory = Buffer();  // free first: both at once might not fit
-    ASSIGN_OR_RETURN(memory, backend.Allocate(bytes));
-  }
-  if (width == 0) width = columns;
-  return Tensor{dtype, memory.data(), rows, width, width};
-}
 
 Status Decoder::Reserve(int64_t rows) {
   const int64_t together = own_.recurrent() ? rows : LargestMicroBatch(rows, shard_.stages, backend_.saturating_rows());
