@@ -300,10 +300,8 @@ void StepPipeline::Begin(LaunchedStep& step, const Parts& parts) {
 
 void StepPipeline::Choose(LaunchedStep* step) {
   std::vector<RowSamplingParams> choices;
-  for (LogitsRow& row : step->logits) {
-    row.row.awaits = false;
+  for (const LogitsRow& row : step->logits)
     choices.push_back(row.turn->Params(row.row));  // unused if its turn has ended
-  }
   network_.Choose(choices);
   step->deferred_sampling = false;
 }
@@ -388,7 +386,10 @@ void StepPipeline::SettleDrafts(RunningTurn& turn) {
 }
 
 void StepPipeline::Advance() {
-  if (next_ && next_->deferred_sampling) Choose(&*next_);
+  if (next_) {
+    for (LogitsRow& row : next_->logits) row.row.awaits = false;  // the tokens before these rows are known now
+    if (next_->deferred_sampling) Choose(&*next_);
+  }
   launched_ = std::exchange(next_, std::nullopt);
 }
 

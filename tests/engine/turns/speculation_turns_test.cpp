@@ -4,6 +4,7 @@
 // that.
 #include <gtest/gtest.h>
 
+#include <latch>
 #include <optional>
 #include <thread>
 
@@ -374,6 +375,32 @@ TEST_P(RunningAhead, PenaltiesAreSampledOneAfterTheOther) {
   request.sampling.presence_penalty = 0.1;
   EXPECT_GT(RunBoth(request).drafts.steps, 0);
   EXPECT_EQ(drafting_->network.most_rows_sampled(), 1);
+}
+
+// The last token of the second prompt is a step of its own, with drafts, and the first turn's step ahead.
+TEST_P(RunningAhead, DraftsBesideARowThatAwaitsItsToken) {
+  Start({.prefill_chunk = 64});
+  for (uint64_t round = 1; round <= 5; ++round) {
+    std::vector<TokenId> repeating;
+    while (repeating.size() < 65) repeating.push_back(static_cast<TokenId>(5 * round + repeating.size() % 5));
+    std::vector<TurnRequest> requests = {Request(3 * round, Tokens(5, 3), 1),
+                                         Request(3 * round + 1, Tokens(30, static_cast<uint32_t>(round)), 20),
+                                         Request(3 * round + 2, repeating, 20)};
+    for (TurnRequest& request : requests) request.sampling.temperature = 2, request.sampling.seed = round;
+    std::vector<std::vector<SubmittedTurn>> turns(2);
+    for (size_t i = 0; i < turns.size(); ++i) {
+      Host& host = i == 0 ? *plain_ : *drafting_;
+      std::latch submitted(1);
+      host.network.OnStep([&] { submitted.wait(); });
+      for (const TurnRequest& request : requests) turns[i].push_back(host.Submit(request));
+      submitted.count_down();
+      turns[i].front().sink->Wait();
+      host.network.OnStep(nullptr);
+      for (const SubmittedTurn& turn : turns[i]) turn.sink->Wait();
+    }
+    for (size_t i = 0; i < requests.size(); ++i) ExpectEqual(turns[0][i], turns[1][i]);
+  }
+  EXPECT_GT(drafting_->network.steps_ahead(), 0);
 }
 
 TEST_P(RunningAhead, StepsWithoutDraftsStillRunAhead) {
