@@ -78,8 +78,7 @@ Status KvPool::Grow(KvCache* cache, int64_t bytes, int64_t ahead) {
 Status KvPool::Commit(KvCache* cache, int64_t pages) {
   const int64_t more = pages - cache->pages_;
   CHECK_LE(more, free_pages_);
-  RETURN_IF_ERROR(memory_->Commit(static_cast<std::byte*>(cache->slab()) + cache->pages_ * page_bytes_,
-                                  static_cast<size_t>(more * page_bytes_)));
+  RETURN_IF_ERROR(memory_->Commit(PageOf(*cache, cache->pages_), static_cast<size_t>(more * page_bytes_)));
   cache->pages_ = pages;
   free_pages_ -= more;
   return Status::Ok();
@@ -99,22 +98,113 @@ void KvPool::Reclaim(int64_t pages) {
 void KvPool::Shrink(KvCache* cache, int64_t pages) {
   const int64_t less = cache->pages_ - pages;
   if (less <= 0) return;
-  memory_->Decommit(static_cast<std::byte*>(cache->slab()) + pages * page_bytes_,
-                    static_cast<size_t>(less * page_bytes_));
+  memory_->Decommit(PageOf(*cache, pages), static_cast<size_t>(less * page_bytes_));
   cache->pages_ = pages;
   free_pages_ += less;
 }
 
+void KvPool::Unreserve(KvCache* cache, int64_t pages) {
+  if (cache->reserved_pages_ <= pages) return;
+  if (shared_.Count(cache, pages) > 0) {
+    // Pages after a shared one leave as well, so that the rest of the slab has no hole.
+    const int64_t first = shared_.First(cache, pages);
+    for (int64_t begin = first, end = first; begin < cache->pages_; begin = end) {
+      const bool shared = shared_.OtherUser(cache, begin) != nullptr;
+      while (end < cache->pages_ && (shared_.OtherUser(cache, end) != nullptr) == shared) ++end;
+      const auto bytes = static_cast<size_t>((end - begin) * page_bytes_);
+      shared ? memory_->Unshare(PageOf(*cache, begin), bytes) : memory_->Decommit(PageOf(*cache, begin), bytes);
+      // Other caches have the shared ones reserved.
+      (shared ? reserved_pages_ : free_pages_) += end - begin;
+      for (int64_t page = begin; shared && page < end; ++page) shared_.Remove(cache, page);
+    }
+    cache->pages_ = first;
+  }
+  reserved_pages_ -= cache->reserved_pages_ - pages;
+  cache->reserved_pages_ = pages;
+}
+
 void KvPool::Settle(KvCache* cache) {
-  const int64_t held = Pages(shape_.HeldBytes(cache->ring().next(), cache->ring().window().pinned));
-  reserved_pages_ -= std::max<int64_t>(0, cache->reserved_pages_ - held);
-  cache->reserved_pages_ = std::min(cache->reserved_pages_, held);
+  Unreserve(cache, Pages(shape_.HeldBytes(cache->ring().next(), cache->ring().window().pinned)));
 }
 
 void KvPool::Release(KvCache* cache) {
   CHECK(cache != nullptr);
-  reserved_pages_ -= std::exchange(cache->reserved_pages_, 0);
+  Unreserve(cache, 0);
   free_.push_back(cache);
+}
+
+int64_t KvPool::ShareableBytes(const KvCache& from, int64_t tokens) const {
+  const int64_t pinned = from.ring().window().pinned, ring = std::min(tokens - pinned, shape_.ring_rows());
+  const int64_t tiles =
+      tokens <= pinned ? tokens / KvShape::kTile : KvShape::PinnedTiles(pinned) + ring / KvShape::kTile;
+  const int64_t begin = Pages(shape_.state.bytes()), end = shape_.TileBegin(tiles) / page_bytes_;
+  return std::max<int64_t>(0, end - begin) * page_bytes_;
+}
+
+KvPool::Range KvPool::Share(KvCache* cache, const KvCache& from, int64_t tokens) {
+  CHECK_EQ(cache->reserved_pages_, 0);
+  const int64_t pages = ShareableBytes(from, tokens) / page_bytes_, begin = Pages(shape_.state.bytes());
+  CHECK_LE(begin + pages, from.reserved_pages_);
+  if (pages == 0 || !Grow(cache, begin * page_bytes_).ok()) return {};
+  Shrink(cache, begin);
+  if (!memory_->Share(PageOf(*cache, begin), PageOf(from, begin), static_cast<size_t>(pages * page_bytes_)).ok())
+    return {};
+  shared_.Add(cache, &from, begin, begin + pages);
+  cache->pages_ = cache->reserved_pages_ = begin + pages;
+  return SharedRange(*cache, from);
+}
+
+KvPool::Range KvPool::SharedRange(const KvCache& cache, const KvCache& from) const {
+  const int64_t pages = shared_.Count(&cache);
+  if (pages == 0 || !shared_.SharesAll(&cache, &from)) return {};
+  const int64_t begin = shared_.First(&cache);
+  return {begin * page_bytes_, (begin + pages) * page_bytes_};
+}
+
+std::vector<int64_t> KvPool::SharedPagesAt(const KvCache& cache, int64_t position, int64_t rows) const {
+  std::vector<int64_t> pages;
+  if (!shares(cache)) return pages;
+  const int64_t pinned = cache.ring().window().pinned;
+  for (int64_t p = position; p < position + rows;) {
+    const int64_t slot = shape_.Slot(p, pinned), tile = slot / KvShape::kTile;
+    const int64_t last = (shape_.TileBegin(tile + 1) - 1) / page_bytes_;
+    for (int64_t page = shape_.TileBegin(tile) / page_bytes_; page <= last; ++page) {
+      if (shared_.OtherUser(&cache, page) != nullptr) pages.push_back(page);
+    }
+    const int64_t next = p + KvShape::kTile - slot % KvShape::kTile;
+    p = p < pinned ? std::min(next, pinned) : next;
+  }
+  std::ranges::sort(pages);
+  pages.erase(std::ranges::unique(pages).begin(), pages.end());
+  return pages;
+}
+
+int64_t KvPool::SharedBytesAt(const KvCache& cache, int64_t position, int64_t rows) const {
+  return std::ssize(SharedPagesAt(cache, position, rows)) * page_bytes_;
+}
+
+Status KvPool::Unshare(KvCache* cache, int64_t position, int64_t rows) {
+  const std::vector<int64_t> pages = SharedPagesAt(*cache, position, rows);
+  const auto more = std::ssize(pages);
+  if (more > pages_ - reserved_pages_) {
+    return Overloaded(fmt::format("no memory for {} bytes that a cache no longer shares: {} are free",
+                                  more * page_bytes_, free_bytes()));
+  }
+  Reclaim(more);
+  const auto bytes = static_cast<size_t>(page_bytes_);
+  for (const int64_t page : pages) {
+    const KvCache* other = shared_.OtherUser(cache, page);
+    void* place = PageOf(*cache, page);
+    memory_->Unshare(place, bytes);
+    if (Status status = memory_->Commit(place, bytes); !status.ok()) {
+      CHECK(memory_->Share(place, PageOf(*other, page), bytes).ok());  // as before
+      return status;
+    }
+    memory_->CopyOnDevice(place, PageOf(*other, page), bytes);
+    shared_.Remove(cache, page);
+    ++reserved_pages_, --free_pages_;
+  }
+  return Status::Ok();
 }
 
 void KvPool::Prepare(int64_t bytes) {

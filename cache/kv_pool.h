@@ -2,9 +2,8 @@
 // them. Each slab is one slot: the KV cache of one conversation. THREAD: engine.
 //
 // A lent cache reserves ("promises") memory, which backs it from then on, and may be committed more ahead of need. When
-// a
-// reservation lacks pages, the pool takes them from idle slabs and from memory committed ahead, so that only the
-// reservations count against the limit.
+// a reservation lacks pages, the pool takes them from idle slabs and from memory committed ahead, so that only the
+// reservations count against the limit. Pages that several caches share (SharedPages) count once.
 #pragma once
 
 #include <memory>
@@ -12,6 +11,7 @@
 
 #include "base/status.h"
 #include "cache/kv_cache.h"
+#include "cache/shared_pages.h"
 #include "kernels/tensor.h"
 
 namespace ringside {
@@ -41,6 +41,12 @@ class KvPool {
   /// Bytes backed by memory, reserved or not.
   int64_t committed_bytes() const { return (pages_ - free_pages_) * page_bytes_; }
   int64_t reserved_bytes(const KvCache& cache) const { return cache.reserved_pages_ * page_bytes_; }
+  /// Bytes that the pool gets back when the cache is released.
+  int64_t own_bytes(const KvCache& cache) const {
+    return (cache.reserved_pages_ - shared_.Count(&cache)) * page_bytes_;
+  }
+  /// Bytes that sharing saves.
+  int64_t shared_bytes() const { return shared_.saved() * page_bytes_; }
   /// Bytes that a cache with this window needs for its first `tokens` tokens.
   int64_t BytesFor(const RingWindow& window, int64_t tokens) const;
 
@@ -50,6 +56,27 @@ class KvPool {
   /// that, commits all of `ahead` as far as unreserved memory allows. ERRORS: kOverloaded, and nothing changes, if the
   /// bytes cannot be reserved or the backend has no memory.
   Status Grow(KvCache* cache, int64_t bytes, int64_t ahead = 0);
+
+  // Shared pages: those of a common prefix, from the end of the recurrent state on.
+  /// Bytes of whole pages that a cache with the first `tokens` tokens of `from` can share with it.
+  int64_t ShareableBytes(const KvCache& from, int64_t tokens) const;
+  /// Maps these pages to the cache, reserves them and those before them, and returns the range of the shared ones in
+  /// its slab: empty if memory is lacking or cannot be shared. REQUIRES: the cache has no reservation; both have the
+  /// same window; `from` holds all rows of its first `tokens` tokens.
+  struct Range {
+    int64_t begin = 0, end = 0;  // bytes
+  };
+  Range Share(KvCache* cache, const KvCache& from, int64_t tokens);
+  /// The range that the cache shares with `from`, if that has every page that the cache shares; else empty.
+  Range SharedRange(const KvCache& cache, const KvCache& from) const;
+  /// Bytes of the pages that the cache shares.
+  int64_t SharedBytes(const KvCache& cache) const { return shared_.Count(&cache) * page_bytes_; }
+  bool shares(const KvCache& cache) const { return shared_.Count(&cache) > 0; }
+  /// Bytes of the shared pages into which the cache would write `rows` rows from this position on.
+  int64_t SharedBytesAt(const KvCache& cache, int64_t position, int64_t rows) const;
+  /// Gives the cache its own copies of them. ERRORS: as Grow.
+  Status Unshare(KvCache* cache, int64_t position, int64_t rows);
+
   /// Shrinks the reservation to the tokens that the cache holds.
   void Settle(KvCache* cache);
   void Release(KvCache* cache);
@@ -64,6 +91,13 @@ class KvPool {
   /// Takes pages off the ends of slabs until `pages` pages are free.
   void Reclaim(int64_t pages);
   void Shrink(KvCache* cache, int64_t pages);
+  /// Shrinks the reservation to `pages` pages.
+  void Unreserve(KvCache* cache, int64_t pages);
+  /// The shared pages into which the cache would write these rows.
+  std::vector<int64_t> SharedPagesAt(const KvCache& cache, int64_t position, int64_t rows) const;
+  std::byte* PageOf(const KvCache& cache, int64_t page) const {
+    return static_cast<std::byte*>(cache.slab()) + page * page_bytes_;
+  }
 
   SlabMemory* memory_ = nullptr;
   KvShape shape_;
@@ -71,6 +105,7 @@ class KvPool {
   int64_t pages_ = 0, reserved_pages_ = 0, free_pages_ = 0;
   Buffer slabs_;
   std::vector<std::unique_ptr<KvCache>> caches_;
+  SharedPages shared_;
   std::vector<KvCache*> free_;  // idle slabs; LIFO, because the last one released still has memory
 };
 

@@ -46,6 +46,7 @@ bool Admission::Admit(std::unique_ptr<RunningTurn>& turn) {
   // Branches must end first: the turn may overwrite rows that they see.
   if (parts_.slots.BranchOf(slot) != nullptr) return false;
   if (parts_.prefixes.HasMuchLongerDonor(slot, *turn)) parts_.eviction.Drop(slot);
+  if (slot.sequence->has_cache() && !slot.filled() && !parts_.prefixes.CanFill(slot, *turn)) parts_.eviction.Drop(slot);
   std::optional<double> restore_ms;
   const bool restores = !slot.filled();
   Slot* const history = restores ? parts_.prefixes.FindHistory(slot, *turn) : nullptr;
@@ -131,11 +132,21 @@ Status Admission::AllocateMemory(Slot& slot, RunningTurn& turn, const Slot* hist
     const int64_t tokens = history->sequence->BranchPoint(turn.timeline(), turn.max_reusable());
     bytes = BranchBytes(pool, turn.most_tokens() + 1 - KvCache::BranchAt(tokens, window.pinned));
   }
-  if (!MakeRoom(slot, turn, bytes + branch_bytes, 1 + branches)) return Overloaded("no slot yet");
+  const int64_t shareable = history == nullptr ? parts_.prefixes.ShareableBytes(slot, turn) : 0;
+  const int64_t own_bytes = std::max<int64_t>(0, bytes - shareable);
+  if (!MakeRoom(slot, turn, own_bytes + branch_bytes, 1 + branches)) return Overloaded("no slot yet");
   // MakeRoom may have evicted it, if it had the only slot.
   if (history != nullptr && (!history->sequence->has_cache() || history->is_evicting()))
     return Overloaded("the parent cache was evicted before the branch was made");
   KvCache* cache = pool.Lend(window);
+  if (shareable > 0) {
+    parts_.prefixes.SharePages(slot, turn, cache);
+    // MakeRoom may have evicted the donor.
+    if (bytes + branch_bytes - pool.reserved_bytes(*cache) > pool.free_bytes()) {
+      pool.Release(cache);
+      return Overloaded("the cache to share with was evicted");
+    }
+  }
   Status given = AsPermanent(pool.Grow(cache, bytes));
   given.ok() ? parts_.slots.Attach(slot, cache) : pool.Release(cache);
   RETURN_IF_ERROR(std::move(given));
@@ -208,7 +219,7 @@ bool Admission::WillBeFree(int64_t slots, int64_t bytes) const {
   int64_t leaving_slots = parts_.slots.EvictingSlots(), leaving_bytes = parts_.slots.EvictingBytes();
   for (const auto& [turn, tenant, charge] : preempted_) {
     leaving_slots += 1 + turn->branches();
-    leaving_bytes += pool.reserved_bytes(*turn->sequence()->cache());
+    leaving_bytes += pool.own_bytes(*turn->sequence()->cache());
     leaving_bytes += turn->branches() * BeamBytes(pool, turn->request().max_tokens);
   }
   return pool.slots() - pool.used() + leaving_slots >= slots && pool.free_bytes() + leaving_bytes >= bytes;

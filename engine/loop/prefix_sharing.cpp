@@ -22,7 +22,12 @@ bool HasSoundRows(const RunningTurn* turn) { return turn == nullptr || turn->fin
 int64_t PrefixSharing::SharedTokensWith(const Slot& other, const Slot& slot, const RunningTurn& turn) const {
   if (&other == &slot || other.tenant != turn.request().tenant) return 0;
   if (!HasSoundRows(other.turn)) return 0;
+  const KvCache* own = slot.sequence->has_cache() && !slot.filled() ? slot.sequence->cache() : nullptr;
+  const bool shares = own != nullptr && slots_.pool().shares(*own);
+  if (shares && slots_.pool().SharedRange(*own, *other.sequence->cache()).end == 0) return 0;
   const int64_t shared = other.sequence->SharedPrefix(turn.timeline(), turn.max_reusable());
+  if (shares && slots_.pool().ShareableBytes(*other.sequence->cache(), shared) < slots_.pool().SharedBytes(*own))
+    return 0;
   // The rows of a cache that is still loading are not there yet.
   return shared == 0 || sequences_.Loads(other.sequence->cache()) ? 0 : shared;
 }
@@ -111,11 +116,32 @@ int64_t PrefixSharing::StoredTokens(const Slot& slot, const RunningTurn& turn) c
                                turn.max_reusable()));
 }
 
+std::pair<Slot*, int64_t> PrefixSharing::BestDonor(const Slot& slot, const RunningTurn& turn) const {
+  Slot* donor = FindDonor(slot, turn);
+  const int64_t shared = donor == nullptr ? 0 : SharedTokensWith(*donor, slot, turn);
+  return shared < StoredTokens(slot, turn) ? std::pair<Slot*, int64_t>() : std::pair(donor, shared);
+}
+
+int64_t PrefixSharing::ShareableBytes(const Slot& slot, const RunningTurn& turn) const {
+  const auto [donor, shared] = BestDonor(slot, turn);
+  return donor == nullptr ? 0 : slots_.pool().ShareableBytes(*donor->sequence->cache(), shared);
+}
+
+void PrefixSharing::SharePages(const Slot& slot, const RunningTurn& turn, KvCache* cache) {
+  const auto [donor, shared] = BestDonor(slot, turn);
+  if (donor != nullptr) slots_.pool().Share(cache, *donor->sequence->cache(), shared);
+}
+
+bool PrefixSharing::CanFill(const Slot& slot, const RunningTurn& turn) const {
+  return !slots_.pool().shares(*slot.sequence->cache()) || FindDonor(slot, turn) != nullptr;
+}
+
 std::optional<double> PrefixSharing::Fill(Slot& slot, const RunningTurn& turn) {
   const Slot* donor = FindDonor(slot, turn);
   const int64_t shared = donor == nullptr ? 0 : SharedTokensWith(*donor, slot, turn), stored = StoredTokens(slot, turn);
   std::optional<double> restore_ms;
-  if (donor == nullptr || shared < stored) restore_ms = fetches_.Restore(slot, turn.request(), stored);
+  const bool shares = slots_.pool().shares(*slot.sequence->cache());
+  if (!shares && (donor == nullptr || shared < stored)) restore_ms = fetches_.Restore(slot, turn.request(), stored);
   if (donor == nullptr || restore_ms) return restore_ms;
   Share(slot, *donor, shared, turn.request().forked_from != 0 || stored > 0);
   if (KvCache* cache = slot.sequence->cache(); cache->state().used()) {
@@ -126,8 +152,14 @@ std::optional<double> PrefixSharing::Fill(Slot& slot, const RunningTurn& turn) {
 }
 
 void PrefixSharing::Share(Slot& slot, const Slot& donor, int64_t shared, bool own) {
-  const size_t bytes = slot.sequence->Adopt(*donor.sequence, shared, own);
-  memory_.CopyOnDevice(slot.sequence->cache()->slab(), donor.sequence->cache()->slab(), bytes);
+  const auto bytes = static_cast<int64_t>(slot.sequence->Adopt(*donor.sequence, shared, own));
+  const KvCache &to = *slot.sequence->cache(), &from = *donor.sequence->cache();
+  const KvPool::Range pages = slots_.pool().SharedRange(to, from);
+  for (const auto [begin, end] : {KvPool::Range{0, pages.begin}, KvPool::Range{pages.end, bytes}}) {
+    if (begin == end) continue;
+    memory_.CopyOnDevice(static_cast<std::byte*>(to.slab()) + begin, static_cast<std::byte*>(from.slab()) + begin,
+                         static_cast<size_t>(end - begin));
+  }
   counts_.tokens_shared += static_cast<uint64_t>(shared);
 }
 

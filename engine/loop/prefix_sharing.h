@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "engine/engine_options.h"
 #include "engine/loop/cache_fetches.h"
@@ -35,6 +36,12 @@ class PrefixSharing {
   bool ShouldAwait(const Slot& slot, const RunningTurn& turn) const;
   /// Makes the timeline's empty cache a branch of `history`'s. REQUIRES: FindHistory's result, still in its slot.
   void BranchOff(Slot& slot, const RunningTurn& turn, const Slot& history);
+  /// Bytes of whole pages that the timeline's cache can share with FindDonor's result instead of copying them.
+  int64_t ShareableBytes(const Slot& slot, const RunningTurn& turn) const;
+  /// Lets the empty cache share them. REQUIRES: no reservation.
+  void SharePages(const Slot& slot, const RunningTurn& turn, KvCache* cache);
+  /// False if the cache shares pages with a donor that is no longer one.
+  bool CanFill(const Slot& slot, const RunningTurn& turn) const;
   /// Fills the timeline's empty cache from another slot or from the tiers' answer, whichever has the longer prefix.
   /// Returns the restore time, if it restored.
   std::optional<double> Fill(Slot& slot, const RunningTurn& turn);
@@ -46,7 +53,10 @@ class PrefixSharing {
   int64_t StoredTokens(const Slot& slot, const RunningTurn& turn) const;
   /// Number of the turn's first tokens that `other` computes and has not computed yet; 0 = none.
   int64_t PromisedTokens(const RunningTurn& other, const RunningTurn& turn) const;
-  /// Copies the donor's rows of the turn's first tokens into the timeline's empty cache.
+  /// FindDonor's result, and the number of tokens, if the tiers' answer has no longer prefix; null otherwise.
+  std::pair<Slot*, int64_t> BestDonor(const Slot& slot, const RunningTurn& turn) const;
+  /// Gives the timeline's empty cache the donor's rows of the turn's first tokens: copies those in pages that are not
+  /// shared.
   void Share(Slot& slot, const Slot& donor, int64_t shared, bool own);
 
   SlabMemory& memory_;

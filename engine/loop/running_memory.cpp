@@ -34,18 +34,16 @@ void RunningMemory::Grow() {
 
 bool RunningMemory::GrowTurn(RunningTurn& turn) {
   KvPool& pool = slots_.pool();
-  KvCache* cache = turn.sequence()->cache();
-  const int64_t bytes = slots_.BytesOf(turn);
-  if (bytes - pool.reserved_bytes(*cache) > pool.free_bytes()) return false;
+  if (slots_.LackingBytes(turn) > pool.free_bytes()) return false;
   const int64_t ahead = pool.BytesFor(turn.request().window, turn.request().window.pinned + kAheadTokens);
-  Status given = AsPermanent(pool.Grow(cache, bytes, ahead));
+  Status given = AsPermanent(slots_.Grow(turn, 1, ahead));
   if (!given.ok()) turn.Finish(FinishReason::kError, std::move(given));
   return true;
 }
 
 bool RunningMemory::Reclaim(const RunningTurn& turn, std::vector<RunningTurn*>* running) {
   const KvPool& pool = slots_.pool();
-  const int64_t wanted = slots_.BytesOf(turn) - pool.reserved_bytes(*turn.sequence()->cache());
+  const int64_t wanted = slots_.LackingBytes(turn);
   if (wanted <= pool.free_bytes() + slots_.EvictingBytes()) return false;
   Slot* next = slots_.PickIdleVictim(nullptr, /*waiting=*/false);
   if (next == nullptr) next = slots_.PickIdleVictim(nullptr, /*waiting=*/true);

@@ -130,14 +130,27 @@ int64_t SlotTable::BytesOf(const RunningTurn& turn, int64_t more) const {
   return pool_.BytesFor(turn.request().window, turn.most_tokens() + more);
 }
 
-bool SlotTable::ReserveDrafts(const RunningTurn& turn, int64_t rows) {
-  KvCache* cache = turn.sequence()->cache();
-  const int64_t bytes = BytesOf(turn, 1 + rows), lacking = bytes - pool_.reserved_bytes(*cache);
-  return lacking <= 0 || (lacking <= pool_.free_bytes() && pool_.Grow(cache, bytes).ok());
+int64_t SlotTable::LackingBytes(const RunningTurn& turn, int64_t more) const {
+  const KvCache& cache = *turn.sequence()->cache();
+  return std::max<int64_t>(0, BytesOf(turn, more) - pool_.reserved_bytes(cache)) +
+         pool_.SharedBytesAt(cache, turn.sequence()->next_position(), RowsToWrite(turn));
 }
 
-bool SlotTable::HasMemory(const RunningTurn& turn) const {
-  return pool_.reserved_bytes(*turn.sequence()->cache()) >= BytesOf(turn);
+int64_t SlotTable::RowsToWrite(const RunningTurn& turn) const {
+  const int64_t beams = turn.branches() > 0 ? std::max<int64_t>(turn.request().max_tokens, 0) : 0;
+  const int64_t rows = 2 * std::max<int64_t>(prefill_chunk_, 1 + DraftCosts::kMaxDrafts) + beams;
+  return std::min(rows, pool_.shape().ring_rows());
+}
+
+Status SlotTable::Grow(const RunningTurn& turn, int64_t more, int64_t ahead) {
+  KvCache* cache = turn.sequence()->cache();
+  RETURN_IF_ERROR(pool_.Grow(cache, BytesOf(turn, more), ahead));
+  return pool_.Unshare(cache, turn.sequence()->next_position(), RowsToWrite(turn));
+}
+
+bool SlotTable::ReserveDrafts(const RunningTurn& turn, int64_t rows) {
+  const int64_t lacking = LackingBytes(turn, 1 + rows);
+  return lacking <= 0 || (lacking <= pool_.free_bytes() && Grow(turn, 1 + rows).ok());
 }
 
 bool SlotTable::AnyHasMemory() const {
@@ -147,7 +160,7 @@ bool SlotTable::AnyHasMemory() const {
 int64_t SlotTable::EvictingBytes() const {
   int64_t bytes = 0;
   for (const Slot* slot : cached_) {
-    if (slot->is_evicting()) bytes += pool_.reserved_bytes(*slot->sequence->cache());
+    if (slot->is_evicting()) bytes += pool_.own_bytes(*slot->sequence->cache());
   }
   return bytes;
 }

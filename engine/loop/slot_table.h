@@ -86,8 +86,12 @@ class SlotTable {
   // Memory.
   /// Bytes that the turn's cache needs for its tokens and `more`.
   int64_t BytesOf(const RunningTurn& turn, int64_t more = 1) const;
-  /// True if the turn's cache has them. REQUIRES: the turn is running.
-  bool HasMemory(const RunningTurn& turn) const;
+  /// Bytes that the turn's cache lacks for its tokens and `more`, and for its own copies of shared pages that its next
+  /// steps write. REQUIRES: the turn is running.
+  int64_t LackingBytes(const RunningTurn& turn, int64_t more = 1) const;
+  bool HasMemory(const RunningTurn& turn) const { return LackingBytes(turn) == 0; }
+  /// Reserves them. ERRORS: as KvPool::Grow.
+  Status Grow(const RunningTurn& turn, int64_t more = 1, int64_t ahead = 0);
   /// Reserves memory for `rows` draft rows in addition to the next row, if it is free. REQUIRES: the turn is running.
   bool ReserveDrafts(const RunningTurn& turn, int64_t rows);
   /// True if some running turn can take part in a step.
@@ -109,6 +113,8 @@ class SlotTable {
   Slot* PickIdleVictim(const Slot* but, bool waiting) const;
 
  private:
+  /// Most rows that the turn writes before it grows again.
+  int64_t RowsToWrite(const RunningTurn& turn) const;
   /// Count the owner's slots; notify the tiers when the first is taken or the last is freed.
   void AddOwner(const std::string& owner);
   void RemoveOwner(const std::string& owner);

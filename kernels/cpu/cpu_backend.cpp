@@ -57,6 +57,11 @@ Status CpuBackend::Commit(void* data, size_t bytes) {
   return Overloaded("no memory for " + std::to_string(bytes) + " bytes");
 }
 
+Status CpuBackend::Share(void* to, const void* from, size_t bytes) {
+  if (memory_.Share(to, from, bytes)) return Status::Ok();
+  return Overloaded("no memory to share " + std::to_string(bytes) + " bytes");
+}
+
 void CpuBackend::CopyToDevice(void* device, const void* host, size_t bytes) { CopyOnDevice(device, host, bytes); }
 void CpuBackend::CopyOnDevice(void* to, const void* from, size_t bytes) {
   if (bytes > 0) std::memmove(to, from, bytes);  // both pointers may be null if there are no bytes

@@ -36,6 +36,8 @@ class CpuBackend final : public Backend {
   Result<Buffer> Reserve(size_t bytes) override;
   Status Commit(void* data, size_t bytes) override;
   void Decommit(void* data, size_t bytes) override { memory_.Decommit(data, bytes); }
+  Status Share(void* to, const void* from, size_t bytes) override;
+  void Unshare(void* data, size_t bytes) override { memory_.Unshare(data, bytes); }
   void CopyToDevice(void* device, const void* host, size_t bytes) override;
   void CopyToHost(void* host, const void* device, size_t bytes) override;
   void CopyOnDevice(void* to, const void* from, size_t bytes) override;

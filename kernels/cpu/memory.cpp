@@ -1,5 +1,6 @@
 #include "kernels/cpu/memory.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -45,11 +46,17 @@ std::byte* WithHugePages(std::byte* p, size_t bytes) {
   return p;
 }
 
+/// Replaces what is mapped at these addresses; false if the system refuses.
+bool MapAt(std::byte* at, size_t bytes, int access, int flags, int file, int64_t place) {
+  return mmap(at, bytes, access, flags | MAP_FIXED, file, place) != MAP_FAILED;
+}
+
 void Unmap(std::byte* p, size_t bytes) { CHECK_EQ(munmap(p, RoundUp(bytes, PageSize())), 0); }
 
 }  // namespace
 
 Memory::~Memory() {
+  if (file_ >= 0) close(file_);
   for (auto& [base, arena] : arenas_) Unmap(base, arena.bytes);
 }
 
@@ -72,8 +79,78 @@ bool Memory::Commit(void* data, size_t bytes) {
 }
 
 void Memory::Decommit(void* data, size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  UnmapFile(static_cast<std::byte*>(data), bytes, /*frees=*/true);
   CHECK_EQ(madvise(data, bytes, MADV_DONTNEED), 0);
   CHECK_EQ(mprotect(data, bytes, PROT_NONE), 0);
+}
+
+void Memory::Unshare(void* data, size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  UnmapFile(static_cast<std::byte*>(data), bytes, /*frees=*/false);
+}
+
+void Memory::Divide(std::byte* at) {
+  const auto after = file_pages_.upper_bound(at);
+  if (after == file_pages_.begin()) return;
+  auto& [begin, pages] = *std::prev(after);
+  const auto before = static_cast<size_t>(at - begin);
+  if (before == 0 || before >= pages.bytes) return;
+  file_pages_[at] = {pages.place + static_cast<int64_t>(before), pages.bytes - before};
+  pages.bytes = before;
+}
+
+void Memory::UnmapFile(std::byte* data, size_t bytes, bool frees) {
+  Divide(data), Divide(data + bytes);
+  for (auto entry = file_pages_.lower_bound(data); entry != file_pages_.end() && entry->first < data + bytes;) {
+    const auto [place, size] = entry->second;
+    CHECK(MapAt(entry->first, size, PROT_NONE, MAP_ANONYMOUS | MAP_PRIVATE | MAP_NORESERVE, -1, 0));
+    constexpr int kFree = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+    if (frees) CHECK_EQ(fallocate(file_, kFree, place, static_cast<off_t>(size)), 0);
+    entry = file_pages_.erase(entry);
+  }
+}
+
+bool Memory::MoveToFile(std::byte* data, size_t bytes) {
+  if (file_ < 0) file_ = memfd_create("ringside shared pages", MFD_CLOEXEC);
+  const int64_t place = file_bytes_;
+  file_bytes_ += static_cast<int64_t>(bytes);
+  if (file_ < 0 || ftruncate(file_, file_bytes_) != 0) return false;
+  // Unlike a store to a mapping, a write reports that memory is lacking.
+  for (size_t done = 0; done < bytes;) {
+    const ssize_t n = pwrite(file_, data + done, bytes - done, place + static_cast<off_t>(done));
+    if (n <= 0) return false;
+    done += static_cast<size_t>(n);
+  }
+  if (!MapAt(data, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_, place)) return false;
+  file_pages_[data] = {place, bytes};
+  return true;
+}
+
+bool Memory::ShareLocked(std::byte* to, std::byte* from, size_t bytes) {
+  Divide(from), Divide(from + bytes);
+  for (size_t at = 0; at < bytes;) {
+    auto entry = file_pages_.lower_bound(from + at);
+    if (entry == file_pages_.end() || entry->first > from + at) {
+      const std::byte* end = from + bytes;
+      if (entry != file_pages_.end() && entry->first < end) end = entry->first;
+      if (!MoveToFile(from + at, static_cast<size_t>(end - (from + at)))) return false;
+      entry = file_pages_.find(from + at);
+    }
+    const FilePages pages = entry->second;
+    if (!MapAt(to + at, pages.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_, pages.place)) return false;
+    file_pages_[to + at] = pages;
+    at += pages.bytes;
+  }
+  return true;
+}
+
+bool Memory::Share(void* to, const void* from, size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  auto* target = static_cast<std::byte*>(to);
+  const bool shared = ShareLocked(target, static_cast<std::byte*>(const_cast<void*>(from)), bytes);
+  if (!shared) UnmapFile(target, bytes, /*frees=*/false);
+  return shared;
 }
 
 void* Memory::AllocateWeight(size_t bytes) {
@@ -106,6 +183,7 @@ void Memory::Free(void* data, size_t bytes) {
     arenas_.erase(it);
     return;
   }
+  file_pages_.erase(file_pages_.lower_bound(p), file_pages_.lower_bound(p + bytes));
   Unmap(p, std::max<size_t>(bytes, 1));
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <mutex>
 
@@ -25,6 +26,11 @@ class Memory {
   void* Reserve(size_t bytes);
   /// Commits zeroed memory to whole pages of a range of Reserve; false if the system has none.
   bool Commit(void* data, size_t bytes);
+  /// Maps the committed pages of `from` to the reserved addresses `to` as well; false if the system has no memory.
+  /// Pages are moved to a memory file when they are shared first: the others keep huge pages, which such files lack.
+  bool Share(void* to, const void* from, size_t bytes);
+  /// Unmaps pages that others still map; the addresses stay reserved.
+  void Unshare(void* data, size_t bytes);
   /// Releases the pages' memory; the addresses stay reserved.
   void Decommit(void* data, size_t bytes);
   /// Page size of slabs of this size: huge pages if a slab spans several, else small ones.
@@ -37,9 +43,26 @@ class Memory {
     size_t bytes = 0, used = 0, live = 0;  // live: allocations not yet freed
   };
 
+  /// Pages of the memory file at an address.
+  struct FilePages {
+    int64_t place;  // in the file
+    size_t bytes;
+  };
+  /// Moves anonymous memory to the file. False if the system has no memory.
+  bool MoveToFile(std::byte* data, size_t bytes);
+  /// Moves what is not there yet, and maps it to `to` as well.
+  bool ShareLocked(std::byte* to, std::byte* from, size_t bytes);
+  /// Reserves addresses again that were mapped to the file; `frees`: the file's pages have no other user.
+  void UnmapFile(std::byte* data, size_t bytes, bool frees);
+  /// Divides the entry that contains this address, so that one begins there.
+  void Divide(std::byte* at);
+
   std::mutex mutex_;
-  std::map<std::byte*, Arena> arenas_;  // by first address
-  std::byte* open_ = nullptr;           // the arena with free space
+  int file_ = -1;
+  int64_t file_bytes_ = 0;                      // only grows: places are not used again, and freed ones take no memory
+  std::map<std::byte*, FilePages> file_pages_;  // by address
+  std::map<std::byte*, Arena> arenas_;          // by first address
+  std::byte* open_ = nullptr;                   // the arena with free space
 };
 
 }  // namespace ringside::cpu

@@ -170,10 +170,18 @@ bool CudaBackend::Committed(const void* data, size_t bytes, int64_t timeout_us) 
   return memory_.AwaitFor(data, bytes, timeout_us);
 }
 
-void CudaBackend::Decommit(void* data, size_t bytes) {
+void CudaBackend::Decommit(void* data, size_t bytes) { Unmap(data, bytes, /*frees=*/true); }
+void CudaBackend::Unshare(void* data, size_t bytes) { Unmap(data, bytes, /*frees=*/false); }
+
+void CudaBackend::Unmap(void* data, size_t bytes, bool frees) {
   Flush();
   const auto copies = slab_copies_.streams();
-  memory_.Decommit(data, bytes, std::array{stream_, copies[0], copies[1]});
+  memory_.Decommit(data, bytes, frees, std::array{stream_, copies[0], copies[1]});
+}
+
+Status CudaBackend::Share(void* to, const void* from, size_t bytes) {
+  memory_.Share(to, from, bytes);
+  return Status::Ok();
 }
 
 void CudaBackend::CopyToDevice(void* device, const void* host, size_t bytes) {

@@ -44,6 +44,8 @@ class CudaBackend final : public Backend {
   Status Commit(void* data, size_t bytes) override;
   bool Committed(const void* data, size_t bytes, int64_t timeout_us) override;
   void Decommit(void* data, size_t bytes) override;
+  Status Share(void* to, const void* from, size_t bytes) override;
+  void Unshare(void* data, size_t bytes) override;
   void CopyToDevice(void* device, const void* host, size_t bytes) override;
   void CopyToHost(void* host, const void* device, size_t bytes) override;
   void CopyOnDevice(void* to, const void* from, size_t bytes) override;
@@ -112,6 +114,7 @@ class CudaBackend final : public Backend {
     int64_t layer = -1;
   };
 
+  void Unmap(void* data, size_t bytes, bool frees);
   /// Records a GEMM with weights of one type and one input order; writes columns [column, column + outputs) of y.
   void RecordLinear(const LinearArgs& args, std::span<const Weight* const> weights, int64_t column, int64_t outputs);
   void RecordAllReduce(Tensor x, Tensor y, bool accumulate);

@@ -25,6 +25,8 @@ class ForwardingBackend : public Backend {
     return inner_->Committed(data, bytes, timeout_us);
   }
   void Decommit(void* data, size_t bytes) override { inner_->Decommit(data, bytes); }
+  Status Share(void* to, const void* from, size_t bytes) override { return inner_->Share(to, from, bytes); }
+  void Unshare(void* data, size_t bytes) override { inner_->Unshare(data, bytes); }
   void CopyToDevice(void* to, const void* from, size_t bytes) override { inner_->CopyToDevice(to, from, bytes); }
   void CopyToHost(void* to, const void* from, size_t bytes) override { inner_->CopyToHost(to, from, bytes); }
   void CopyOnDevice(void* to, const void* from, size_t bytes) override { inner_->CopyOnDevice(to, from, bytes); }

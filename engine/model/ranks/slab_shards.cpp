@@ -85,15 +85,31 @@ void* SlabShards::Local(size_t rank, const void* data) const {
          Share(rank, static_cast<const std::byte*>(data) - range.data);
 }
 
-Status SlabShards::Commit(void* data, size_t bytes) {
+// Every rank, or none.
+template <class Do, class Undo>
+Status SlabShards::OnAll(Do call, Undo undo) {
   std::vector<Status> statuses(ranks_.size());
-  group_.Run([&](size_t r) { statuses[r] = ranks_[r].memory->Commit(Local(r, data), Share(r, bytes)); });
+  group_.Run([&](size_t r) { statuses[r] = call(r); });
   const auto failed = std::ranges::find_if(statuses, [](const Status& status) { return !status.ok(); });
   if (failed == statuses.end()) return Status::Ok();
   group_.Run([&](size_t r) {
-    if (statuses[r].ok()) ranks_[r].memory->Decommit(Local(r, data), Share(r, bytes));
+    if (statuses[r].ok()) undo(r);
   });
   return *failed;
+}
+
+Status SlabShards::Commit(void* data, size_t bytes) {
+  return OnAll([&](size_t r) { return ranks_[r].memory->Commit(Local(r, data), Share(r, bytes)); },
+               [&](size_t r) { ranks_[r].memory->Decommit(Local(r, data), Share(r, bytes)); });
+}
+
+Status SlabShards::Share(void* to, const void* from, size_t bytes) {
+  return OnAll([&](size_t r) { return ranks_[r].memory->Share(Local(r, to), Local(r, from), Share(r, bytes)); },
+               [&](size_t r) { ranks_[r].memory->Unshare(Local(r, to), Share(r, bytes)); });
+}
+
+void SlabShards::Unshare(void* data, size_t bytes) {
+  group_.Run([&](size_t r) { ranks_[r].memory->Unshare(Local(r, data), Share(r, bytes)); });
 }
 
 bool SlabShards::Committed(const void* data, size_t bytes, int64_t timeout_us) {

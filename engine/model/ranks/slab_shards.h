@@ -35,6 +35,8 @@ class SlabShards final : public SlabMemory {
   Status Commit(void* data, size_t bytes) override;
   bool Committed(const void* data, size_t bytes, int64_t timeout_us) override;
   void Decommit(void* data, size_t bytes) override;
+  Status Share(void* to, const void* from, size_t bytes) override;
+  void Unshare(void* data, size_t bytes) override;
   void Free(void* data, size_t bytes) override;
 
   void CopyOnDevice(void* to, const void* from, size_t bytes) override;
@@ -77,6 +79,9 @@ class SlabShards final : public SlabMemory {
     return ((bytes * static_cast<Bytes>(ratio.own) + all - 1) / all + kVector - 1) / kVector * kVector;
   }
   const Range& RangeOf(const void* data) const;
+  /// Calls `call` on all ranks. If it fails on any, calls `undo` on the others and returns the first failure.
+  template <class Do, class Undo>
+  Status OnAll(Do call, Undo undo);
   CopyTicket Begin(const KvShape& shape, const void* slab, std::span<const SlabRun> runs, bool load);
   /// THREAD: the rank's.
   static void PollCopies(Rank& rank, bool wait);

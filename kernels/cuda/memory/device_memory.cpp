@@ -71,14 +71,18 @@ bool DeviceMemory::Commit(void* data, size_t bytes) {
   return true;
 }
 
-void DeviceMemory::Decommit(void* data, size_t bytes, std::span<const cudaStream_t> after) {
+void DeviceMemory::Share(void* to, const void* from, size_t bytes) {
+  mapper_.Share(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes / page_bytes());
+}
+
+void DeviceMemory::Decommit(void* data, size_t bytes, bool frees, std::span<const cudaStream_t> after) {
   std::vector<cudaEvent_t> events(after.size());
   for (size_t i = 0; i < after.size(); ++i) {
     CHECK_CUDA(cudaEventCreateWithFlags(&events[i], cudaEventDisableTiming));
     CHECK_CUDA(cudaEventRecord(events[i], after[i]));
   }
-  free_pages_ += bytes / page_bytes();
-  mapper_.Unmap(static_cast<std::byte*>(data), bytes / page_bytes(), std::move(events));
+  if (frees) free_pages_ += bytes / page_bytes();
+  mapper_.Unmap(static_cast<std::byte*>(data), bytes / page_bytes(), frees, std::move(events));
 }
 
 DeviceMemory::Range DeviceMemory::RangeOf(const void* data) const {

@@ -40,8 +40,10 @@ class DeviceMemory {
   void* Reserve(size_t bytes);
   /// Starts to map memory to whole pages of a range; Await waits for it. False if none is left.
   bool Commit(void* data, size_t bytes);
-  /// Unmaps the pages once the work now on these streams is done.
-  void Decommit(void* data, size_t bytes, std::span<const cudaStream_t> after);
+  /// Starts to map the pages of `from` to these addresses as well; Await waits for it.
+  void Share(void* to, const void* from, size_t bytes);
+  /// Unmaps the pages once the work now on these streams is done. `frees`: they are mapped nowhere else.
+  void Decommit(void* data, size_t bytes, bool frees, std::span<const cudaStream_t> after);
   void Await(const void* data, size_t bytes) { mapper_.Await(data, bytes); }
   /// Waits at most `timeout_us`; false if the memory is not mapped by then.
   bool AwaitFor(const void* data, size_t bytes, int64_t timeout_us) {

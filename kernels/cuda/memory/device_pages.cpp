@@ -100,6 +100,25 @@ bool DevicePages::Map(std::byte* at, size_t pages) {
     if (pages > free_.size()) return false;
     handles.assign(free_.end() - static_cast<std::ptrdiff_t>(pages), free_.end());
     free_.resize(free_.size() - pages);
+  }
+  return MapHandles(at, handles);
+}
+
+bool DevicePages::Share(std::byte* at, const std::byte* from, size_t pages) {
+  std::vector<Handle> handles;
+  {
+    const std::lock_guard lock(mutex_);
+    for (size_t i = 0; i < pages; ++i) {
+      handles.push_back(mapped_.at(const_cast<std::byte*>(from) + i * page_bytes_));
+    }
+  }
+  return MapHandles(at, handles);
+}
+
+bool DevicePages::MapHandles(std::byte* at, const std::vector<Handle>& handles) {
+  const size_t pages = handles.size();
+  {
+    const std::lock_guard lock(mutex_);
     for (size_t i = 0; i < pages; ++i) mapped_.emplace(at + i * page_bytes_, handles[i]);
   }
   size_t done = 0;
@@ -112,13 +131,13 @@ bool DevicePages::Map(std::byte* at, size_t pages) {
   return fine;
 }
 
-void DevicePages::Unmap(std::byte* at, size_t pages) {
+void DevicePages::Unmap(std::byte* at, size_t pages, bool frees) {
   Succeeds(DriverApi().unmap(Address(at), pages * page_bytes_), "cuMemUnmap");
   const std::lock_guard lock(mutex_);
   for (size_t i = 0; i < pages; ++i) {
     const auto found = mapped_.find(at + i * page_bytes_);
     CHECK(found != mapped_.end());
-    free_.push_back(found->second);
+    if (frees) free_.push_back(found->second);
     mapped_.erase(found);
   }
 }

@@ -35,11 +35,16 @@ class DevicePages {
   /// Maps free pages to these addresses, which have none. False if too few are free or the driver fails, which counts
   /// as a device failure.
   bool Map(std::byte* at, size_t pages);
-  /// REQUIRES: nothing on the device uses them any more.
-  void Unmap(std::byte* at, size_t pages);
+  /// Maps the pages of `from` to these addresses, which have none, as well. False as Map.
+  bool Share(std::byte* at, const std::byte* from, size_t pages);
+  /// REQUIRES: nothing on the device uses them any more. `frees`: they are mapped nowhere else.
+  void Unmap(std::byte* at, size_t pages, bool frees = true);
 
  private:
   using Handle = CUmemGenericAllocationHandle;
+  /// Maps these pages, and records them.
+  bool MapHandles(std::byte* at, const std::vector<Handle>& handles);
+
   static constexpr size_t kSmallest = size_t{2} << 20;  // smallest page size of devices
   static constexpr size_t kLargest = size_t{16} << 20;
   static constexpr size_t kMinPages = 8192;

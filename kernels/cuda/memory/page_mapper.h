@@ -26,8 +26,10 @@ class PageMapper {
 
   void Start(int device, DevicePages* pages);
   void Map(std::byte* at, size_t pages);
-  /// Waits for these events first, then destroys them.
-  void Unmap(std::byte* at, size_t pages, std::vector<cudaEvent_t> after);
+  /// Maps the pages of `from` as well.
+  void Share(std::byte* at, const std::byte* from, size_t pages);
+  /// Waits for these events first, then destroys them. `frees`: the pages are mapped nowhere else.
+  void Unmap(std::byte* at, size_t pages, bool frees, std::vector<cudaEvent_t> after);
   /// Blocks until all queued mappings of these bytes are done. Costs nothing if there are none.
   void Await(const void* data, size_t bytes);
   /// Waits at most `timeout_us`; false if the bytes are not mapped by then.
@@ -39,8 +41,9 @@ class PageMapper {
   struct Job {
     std::byte* at;
     size_t pages;
-    bool maps;
-    std::vector<cudaEvent_t> after;
+    enum class Kind { kMap, kShare, kUnmap, kUnshare } kind;
+    const std::byte* from = nullptr;
+    std::vector<cudaEvent_t> after = {};
   };
   struct Mapping {  // a mapping that may still be pending
     const std::byte *begin, *end;
