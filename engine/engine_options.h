@@ -46,6 +46,7 @@ struct EngineStats {
   uint64_t rebuilds = 0, slots_taken = 0;   // slots_taken: slots taken from idle sequences
   int64_t kv_bytes = 0;                     // memory of all caches
   int64_t kv_bytes_used = 0;                // part of kv_bytes reserved by caches in slots
+  int64_t kv_bytes_shared = 0;              // more that they would take if each had its own copy of common prefixes
   uint64_t turns_preempted_for_memory = 0;  // preemptions for lack of memory
   uint64_t turns_preempted = 0;             // preemptions in favour of a tenant with fewer running turns
 

@@ -28,6 +28,7 @@ void AddStats(EngineStats& sum, const EngineStats& one) {
   sum.slots_taken += one.slots_taken;
   sum.kv_bytes += one.kv_bytes;
   sum.kv_bytes_used += one.kv_bytes_used;
+  sum.kv_bytes_shared += one.kv_bytes_shared;
   sum.turns_preempted_for_memory += one.turns_preempted_for_memory;
   sum.turns_preempted += one.turns_preempted;
   sum.written_back += one.written_back;

@@ -132,6 +132,7 @@ void EngineLoop::PublishStats() {
   const KvPool& pool = slots_.pool();
   counts_.slots_used = pool.used();
   counts_.kv_bytes_used = pool.reserved_bytes();
+  counts_.kv_bytes_shared = pool.shared_bytes();
   counts_.turns_running = std::ssize(slots_.running());
   counts_.turns_waiting = std::ssize(queue_.turns());
   const int64_t free_slots = pool.slots() - slots_.running_slots();

@@ -133,19 +133,19 @@ int64_t SlotTable::BytesOf(const RunningTurn& turn, int64_t more) const {
 int64_t SlotTable::LackingBytes(const RunningTurn& turn, int64_t more) const {
   const KvCache& cache = *turn.sequence()->cache();
   return std::max<int64_t>(0, BytesOf(turn, more) - pool_.reserved_bytes(cache)) +
-         pool_.SharedBytesAt(cache, turn.sequence()->next_position(), RowsToWrite(turn));
+         pool_.SharedBytesAt(cache, turn.sequence()->next_position(), RowsToWrite(turn, more));
 }
 
-int64_t SlotTable::RowsToWrite(const RunningTurn& turn) const {
+int64_t SlotTable::RowsToWrite(const RunningTurn& turn, int64_t more) const {
   const int64_t beams = turn.branches() > 0 ? std::max<int64_t>(turn.request().max_tokens, 0) : 0;
-  const int64_t rows = 2 * std::max<int64_t>(prefill_chunk_, 1 + DraftCosts::kMaxDrafts) + beams;
+  const int64_t rows = std::max(std::clamp<int64_t>(turn.remaining(), 1, prefill_chunk_), more) + beams;
   return std::min(rows, pool_.shape().ring_rows());
 }
 
 Status SlotTable::Grow(const RunningTurn& turn, int64_t more, int64_t ahead) {
   KvCache* cache = turn.sequence()->cache();
   RETURN_IF_ERROR(pool_.Grow(cache, BytesOf(turn, more), ahead));
-  return pool_.Unshare(cache, turn.sequence()->next_position(), RowsToWrite(turn));
+  return pool_.Unshare(cache, turn.sequence()->next_position(), RowsToWrite(turn, more));
 }
 
 bool SlotTable::ReserveDrafts(const RunningTurn& turn, int64_t rows) {

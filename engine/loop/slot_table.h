@@ -113,8 +113,8 @@ class SlotTable {
   Slot* PickIdleVictim(const Slot* but, bool waiting) const;
 
  private:
-  /// Most rows that the turn writes before it grows again.
-  int64_t RowsToWrite(const RunningTurn& turn) const;
+  /// Most rows that the turn writes before it grows again, with `more` rows beside its prompt.
+  int64_t RowsToWrite(const RunningTurn& turn, int64_t more) const;
   /// Count the owner's slots; notify the tiers when the first is taken or the last is freed.
   void AddOwner(const std::string& owner);
   void RemoveOwner(const std::string& owner);

@@ -215,14 +215,68 @@ TEST_F(KvMemoryTest, RefusesLessThanOneSlab) {
   EXPECT_NE(none.status().message().find("36864 bytes"), std::string::npos) << none.status().message();
 }
 
+TEST_F(KvMemoryTest, SharesWholePagesOfAPrefix) {
+  auto pool = KvPool::Make(backend_, shape_, 4, 12 * kPage);
+  ASSERT_TRUE(pool.ok());
+  pool->Prepare(kPage);
+  KvCache *first = pool->Lend(window_), *second = pool->Lend(window_), *third = pool->Lend(window_);
+  ASSERT_TRUE(pool->Grow(first, pool->BytesFor(window_, 100)).ok());
+  Write(first, 100);  // 8 tiles: the last one is begun
+  EXPECT_EQ(pool->ShareableBytes(*first, 90), 3 * kPage) << "6 of 7 tiles are whole";
+  const KvPool::Range shared = pool->Share(second, *first, 90);
+  EXPECT_EQ(shared.begin, 0);
+  EXPECT_EQ(shared.end, 3 * kPage);
+  second->Adopt(*first, 90);
+  ASSERT_TRUE(pool->Grow(second, pool->BytesFor(window_, 90)).ok());
+  EXPECT_EQ(pool->reserved_bytes(), 5 * kPage) << "4 of the first, 1 of the second";
+  EXPECT_EQ(pool->shared_bytes(), 3 * kPage);
+  EXPECT_EQ(pool->own_bytes(*second), kPage);
+  EXPECT_EQ(std::memcmp(first->slab(), second->slab(), 3 * kPage), 0);
+  pool->Share(third, *second, 40);
+  EXPECT_EQ(pool->reserved_bytes(), 5 * kPage);
+  // Only a page that is written becomes the cache's own.
+  EXPECT_EQ(pool->SharedBytesAt(*second, 90, 10), 0);
+  EXPECT_EQ(pool->SharedBytesAt(*second, 4, 1), kPage);
+  ASSERT_TRUE(pool->Unshare(second, 4, 1).ok());
+  std::memset(second->slab(), 2, 10);
+  EXPECT_EQ(static_cast<char*>(first->slab())[0], 1);
+  EXPECT_EQ(static_cast<char*>(third->slab())[0], 1);
+  EXPECT_EQ(static_cast<char*>(second->slab())[kPage - 1], 1) << "the rest is copied";
+  EXPECT_EQ(pool->reserved_bytes(), 6 * kPage);
+  // The first owner leaves; the pages stay for the others.
+  pool->Release(first);
+  EXPECT_EQ(static_cast<char*>(third->slab())[0], 1);
+  EXPECT_EQ(static_cast<char*>(second->slab())[3 * kPage - 1], 1);
+  pool->Release(second);
+  EXPECT_EQ(pool->reserved_bytes(), kPage);
+  EXPECT_EQ(pool->shared_bytes(), 0);
+  pool->Release(third);
+  EXPECT_EQ(pool->reserved_bytes(), 0);
+}
+
+TEST_F(KvMemoryTest, UnsharingWaitsForMemory) {
+  auto pool = KvPool::Make(backend_, shape_, 2, 9 * kPage);
+  ASSERT_TRUE(pool.ok());
+  KvCache *first = pool->Lend(window_), *second = pool->Lend(window_);
+  ASSERT_TRUE(pool->Grow(first, 9 * kPage).ok());
+  Write(first, 200);
+  pool->Share(second, *first, 200);
+  EXPECT_EQ(pool->free_bytes(), 0);
+  EXPECT_EQ(pool->Unshare(second, 10, 1).code(), StatusCode::kOverloaded);
+  pool->Release(first);
+  EXPECT_TRUE(pool->Unshare(second, 10, 1).ok()) << "no other cache has the page";
+  EXPECT_EQ(static_cast<char*>(second->slab())[0], 1);
+}
+
 TEST_F(KvMemoryTest, NoPageIsLostOrAllocatedTwice) {
   auto pool = KvPool::Make(backend_, shape_, 12, 30 * kPage);
   ASSERT_TRUE(pool.ok());
   std::mt19937 random(7);
   std::map<KvCache*, unsigned char> lent;  // expected content of its rows
+  int64_t shared_most = 0;
   for (int step = 0; step < 20'000; ++step) {
     const auto any = [&] { return std::next(lent.begin(), static_cast<int64_t>(random() % lent.size())); };
-    switch (random() % 5) {
+    switch (random() % 6) {
       case 0:
         if (KvCache* cache = pool->Lend(window_); cache != nullptr) lent[cache] = static_cast<unsigned char>(step);
         break;
@@ -237,24 +291,47 @@ TEST_F(KvMemoryTest, NoPageIsLostOrAllocatedTwice) {
       case 2:
         if (!lent.empty()) pool->Settle(any()->first);
         break;
+      case 3: {
+        if (lent.empty()) break;
+        const auto& [from, fill] = *any();
+        const int64_t tokens = from->ring().next();
+        KvCache* cache = tokens > window_.memory_len ? nullptr : pool->Lend(window_);
+        if (cache == nullptr) break;
+        const KvPool::Range shared = pool->Share(cache, *from, tokens);
+        if (!pool->Grow(cache, pool->BytesFor(window_, tokens)).ok()) {
+          pool->Release(cache);
+          break;
+        }
+        cache->Adopt(*from, tokens);
+        const int64_t held = shape_.HeldBytes(tokens, window_.pinned);
+        auto* rest = static_cast<std::byte*>(cache->slab()) + shared.end;
+        if (held > shared.end) std::memset(rest, fill, static_cast<size_t>(held - shared.end));
+        lent[cache] = fill;
+        break;
+      }
       default: {
         if (lent.empty()) break;
-        const auto& [cache, fill] = *any();
+        auto& [cache, fill] = *any();
         const int64_t tokens = cache->ring().next() + 1 + static_cast<int64_t>(random() % 5);
         if (!pool->Grow(cache, pool->BytesFor(window_, tokens), random() % 3 * kPage).ok()) break;
+        // Its content changes: as after a rewind to the first token.
+        if (!pool->Unshare(cache, 0, std::min(tokens, window_.memory_len)).ok()) break;
         cache->ring().Append(tokens - cache->ring().next());
+        fill = static_cast<unsigned char>(step);
         std::memset(cache->slab(), fill, static_cast<size_t>(shape_.HeldBytes(tokens, window_.pinned)));
       }
     }
     ASSERT_EQ(backend_.committed, pool->committed_bytes());
     ASSERT_LE(pool->committed_bytes(), pool->memory_bytes());
     ASSERT_LE(pool->reserved_bytes(), pool->memory_bytes());
+    shared_most = std::max(shared_most, pool->shared_bytes());
     for (const auto& [cache, fill] : lent) {
       const int64_t held = shape_.HeldBytes(cache->ring().next(), window_.pinned);
       const auto* rows = static_cast<unsigned char*>(cache->slab());
       ASSERT_TRUE(held == 0 || (rows[0] == fill && rows[held - 1] == fill));
     }
   }
+  EXPECT_GT(shared_most, 4 * kPage);
 }
 
 }  // namespace

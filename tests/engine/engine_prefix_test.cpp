@@ -14,13 +14,14 @@ class EnginePrefixTest : public EngineTiersTest {
  protected:
   static constexpr RingWindow kLong{4, 600, Eviction::kTurn};
 
-  void StartLong(int64_t slots, int64_t step_tokens = 256, bool with_tiers = false) {
+  void StartLong(int64_t slots, int64_t step_tokens = 256, bool with_tiers = false, int64_t kv_bytes = 0) {
     if (with_tiers) {
       tiers_ = std::make_unique<TieredStore>(std::make_unique<RamStore>(64 << 20), nullptr,
                                              TieredStoreOptions{.host_idle_ms = 0, .sweep_ms = 0});
     }
     auto started = Engine::Start(network_, tokenizer_,
                                  {.slots = slots,
+                                  .kv_bytes = kv_bytes,
                                   .memory_len = kLong.memory_len,
                                   .pinned_max = 8,
                                   .prefill_chunk = step_tokens,
@@ -70,6 +71,32 @@ TEST_P(EnginePrefixTest, NewConversationComputesOnlyUnsharedTokens) {
   SubmittedTurn again = Begin(1, 200, 20);
   again.request.turn = 9;
   EXPECT_EQ(RunRight(again).report.tokens_reused, 210);
+}
+
+// Six conversations in the memory of three.
+TEST_P(EnginePrefixTest, ACommonPrefixIsInMemoryOnce) {
+  constexpr size_t kShared = 512;
+  StartLong(6, 256, false, 16 * 4096);
+  for (TimelineId i = 1; i <= 6; ++i) RunRight(Begin(i, kShared));
+  EXPECT_EQ(engine_->stats().slots_taken, 0u) << "no cache had to leave";
+  EXPECT_EQ(engine_->stats().kv_bytes_shared, 5 * 4 * 4096) << "pages of 128 tokens";
+  // One rewinds into the common prefix, and the ring of another wraps. The others stay as they are.
+  SubmittedTurn rewound = Begin(2, 40);
+  rewound.request.turn = 21;
+  EXPECT_EQ(RunRight(rewound).report.tokens_reused, 40);
+  SubmittedTurn wrapped = Begin(3, kShared, 300);
+  wrapped.request.turn = 22;
+  EXPECT_EQ(RunRight(wrapped).report.tokens_reused, static_cast<int64_t>(kShared + 10));
+  for (const TimelineId i : {1, 4, 5, 6}) {
+    SubmittedTurn again = Begin(i, kShared, 20);
+    again.request.turn = 30 + i;
+    EXPECT_EQ(RunRight(again).report.tokens_reused, static_cast<int64_t>(kShared + 10));
+  }
+  EXPECT_LT(engine_->stats().kv_bytes_shared, 5 * 4 * 4096);
+  for (TimelineId i = 1; i <= 6; ++i) engine_->Close(i);
+  Settle();
+  EXPECT_EQ(engine_->stats().kv_bytes_used, 0);
+  EXPECT_EQ(engine_->stats().kv_bytes_shared, 0);
 }
 
 TEST_P(EnginePrefixTest, MuchLongerPrefixReplacesAShortCache) {

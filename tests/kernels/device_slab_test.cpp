@@ -40,6 +40,35 @@ class DeviceSlab : public SlabTest, public ::testing::WithParamInterface<std::st
 INSTANTIATE_TEST_SUITE_P(All, DeviceSlab, ::testing::ValuesIn(DeviceNames()),
                          [](const auto& info) { return info.param; });
 
+TEST_P(DeviceSlab, SharedPagesAreOneMemory) {
+  const int64_t page = backend_->page_bytes(int64_t{1} << 30);
+  const auto bytes = static_cast<size_t>(3 * page), one = static_cast<size_t>(page);
+  Buffer first = std::move(backend_->Reserve(bytes).value()), second = std::move(backend_->Reserve(bytes).value());
+  auto *from = static_cast<std::byte*>(first.data()), *to = static_cast<std::byte*>(second.data());
+  ASSERT_TRUE(backend_->Commit(from, bytes).ok());
+  const std::vector<std::byte> want = Noise(bytes, 1), other = Noise(one, 2);
+  backend_->CopyToDevice(from, want.data(), bytes);
+  ASSERT_TRUE(backend_->Share(to, from, 2 * one).ok());
+  ASSERT_TRUE(backend_->Commit(to + 2 * one, one).ok());
+  backend_->CopyOnDevice(to + 2 * one, from + 2 * one, one);
+  EXPECT_EQ(Read(second), want);
+  // The second gets a page of its own again.
+  backend_->Unshare(to + one, one);
+  ASSERT_TRUE(backend_->Commit(to + one, one).ok());
+  backend_->CopyToDevice(to + one, other.data(), one);
+  EXPECT_EQ(Read(first), want);
+  // The first one leaves.
+  backend_->Unshare(from, one);
+  backend_->Decommit(from + one, 2 * one);
+  std::vector<std::byte> expected = want;
+  std::copy(other.begin(), other.end(), expected.begin() + page);
+  EXPECT_EQ(Read(second), expected);
+  backend_->Decommit(to, bytes);
+  ASSERT_TRUE(backend_->Commit(from, bytes).ok());
+  backend_->CopyToDevice(from, want.data(), bytes);
+  EXPECT_EQ(Read(first), want);
+}
+
 TEST_P(DeviceSlab, CopiesExactlyTheGivenRuns) {
   const KvShape shape{5, 2, 64, DType::kF16, 1, 9};
   const auto bytes = static_cast<size_t>(shape.slab_bytes());

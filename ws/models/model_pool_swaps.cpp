@@ -23,7 +23,7 @@ double Seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 /// The counts of an engine that is gone.
 EngineStats WithoutGauges(EngineStats stats) {
   stats.slots = stats.slots_used = stats.turns_running = stats.turns_waiting = 0;
-  stats.kv_bytes = stats.kv_bytes_used = stats.unsaved = stats.unsaved_bytes = 0;
+  stats.kv_bytes = stats.kv_bytes_used = stats.kv_bytes_shared = stats.unsaved = stats.unsaved_bytes = 0;
   stats.prefill_tokens_per_second = stats.prompt_wait_s = 0;
   return stats;
 }
@@ -154,7 +154,8 @@ void ModelPool::Load(const std::string& name, size_t loaded) {
 
 void ModelPool::SaveCaches(const std::string& name, EngineFleet& engines, const std::vector<TimelineId>& timelines) {
   // Caches without room in memory go to the disk, at its pace, before they leave their slots.
-  if (storage_.tiers().host_room() < engines.stats().kv_bytes_used) {
+  const EngineStats now = engines.stats();
+  if (storage_.tiers().host_room() < now.kv_bytes_used + now.kv_bytes_shared) {
     const auto saved = std::make_shared<std::promise<void>>();
     std::future<void> done = saved->get_future();
     engines.SaveAll([saved](const Status&) { saved->set_value(); });
