@@ -105,10 +105,9 @@ void KvPool::Shrink(KvCache* cache, int64_t pages) {
 
 void KvPool::Unreserve(KvCache* cache, int64_t pages) {
   if (cache->reserved_pages_ <= pages) return;
-  if (shared_.Count(cache, pages) > 0) {
+  if (const std::optional<int64_t> first = shared_.First(cache, pages)) {
     // Pages after a shared one leave as well, so that the rest of the slab has no hole.
-    const int64_t first = shared_.First(cache, pages);
-    for (int64_t begin = first, end = first; begin < cache->pages_; begin = end) {
+    for (int64_t begin = *first, end = *first; begin < cache->pages_; begin = end) {
       const bool shared = shared_.OtherUser(cache, begin) != nullptr;
       while (end < cache->pages_ && (shared_.OtherUser(cache, end) != nullptr) == shared) ++end;
       const auto bytes = static_cast<size_t>((end - begin) * page_bytes_);
@@ -117,7 +116,7 @@ void KvPool::Unreserve(KvCache* cache, int64_t pages) {
       (shared ? reserved_pages_ : free_pages_) += end - begin;
       for (int64_t page = begin; shared && page < end; ++page) shared_.Remove(cache, page);
     }
-    cache->pages_ = first;
+    cache->pages_ = *first;
   }
   reserved_pages_ -= cache->reserved_pages_ - pages;
   cache->reserved_pages_ = pages;
@@ -134,10 +133,11 @@ void KvPool::Release(KvCache* cache) {
 }
 
 int64_t KvPool::ShareableBytes(const KvCache& from, int64_t tokens) const {
-  const int64_t pinned = from.ring().window().pinned, ring = std::min(tokens - pinned, shape_.ring_rows());
-  const int64_t tiles =
-      tokens <= pinned ? tokens / KvShape::kTile : KvShape::PinnedTiles(pinned) + ring / KvShape::kTile;
-  const int64_t begin = Pages(shape_.state.bytes()), end = shape_.TileBegin(tiles) / page_bytes_;
+  if (!can_share_) return 0;
+  const int64_t pinned = from.ring().window().pinned;
+  // Only whole tiles: the next token is written into a tile that has begun.
+  const int64_t whole = tokens <= pinned ? tokens / KvShape::kTile * KvShape::kTile : KvCache::BranchAt(tokens, pinned);
+  const int64_t begin = Pages(shape_.state.bytes()), end = shape_.HeldBytes(whole, pinned) / page_bytes_;
   return std::max<int64_t>(0, end - begin) * page_bytes_;
 }
 
@@ -147,18 +147,18 @@ KvPool::Range KvPool::Share(KvCache* cache, const KvCache& from, int64_t tokens)
   CHECK_LE(begin + pages, from.reserved_pages_);
   if (pages == 0 || !Grow(cache, begin * page_bytes_).ok()) return {};
   Shrink(cache, begin);
-  if (!memory_->Share(PageOf(*cache, begin), PageOf(from, begin), static_cast<size_t>(pages * page_bytes_)).ok())
-    return {};
+  const auto bytes = static_cast<size_t>(pages * page_bytes_);
+  can_share_ = memory_->Share(PageOf(*cache, begin), PageOf(from, begin), bytes).ok();
+  if (!can_share_) return {};
   shared_.Add(cache, &from, begin, begin + pages);
   cache->pages_ = cache->reserved_pages_ = begin + pages;
   return SharedRange(*cache, from);
 }
 
 KvPool::Range KvPool::SharedRange(const KvCache& cache, const KvCache& from) const {
-  const int64_t pages = shared_.Count(&cache);
-  if (pages == 0 || !shared_.SharesAll(&cache, &from)) return {};
-  const int64_t begin = shared_.First(&cache);
-  return {begin * page_bytes_, (begin + pages) * page_bytes_};
+  const std::optional<int64_t> begin = shared_.First(&cache);
+  if (!begin || !shared_.SharesAll(&cache, &from)) return {};
+  return {*begin * page_bytes_, (*begin + shared_.Count(&cache)) * page_bytes_};
 }
 
 std::vector<int64_t> KvPool::SharedPagesAt(const KvCache& cache, int64_t position, int64_t rows) const {

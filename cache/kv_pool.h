@@ -58,10 +58,11 @@ class KvPool {
   Status Grow(KvCache* cache, int64_t bytes, int64_t ahead = 0);
 
   // Shared pages: those of a common prefix, from the end of the recurrent state on.
-  /// Bytes of whole pages that a cache with the first `tokens` tokens of `from` can share with it.
+  /// Bytes of whole pages that a cache with the first `tokens` tokens of `from` can share with it; 0 once the memory
+  /// has refused to share.
   int64_t ShareableBytes(const KvCache& from, int64_t tokens) const;
   /// Maps these pages to the cache, reserves them and those before them, and returns the range of the shared ones in
-  /// its slab: empty if memory is lacking or cannot be shared. REQUIRES: the cache has no reservation; both have the
+  /// its slab: empty if memory is lacking or refuses to share. REQUIRES: the cache has no reservation; both have the
   /// same window; `from` holds all rows of its first `tokens` tokens.
   struct Range {
     int64_t begin = 0, end = 0;  // bytes
@@ -71,10 +72,10 @@ class KvPool {
   Range SharedRange(const KvCache& cache, const KvCache& from) const;
   /// Bytes of the pages that the cache shares.
   int64_t SharedBytes(const KvCache& cache) const { return shared_.Count(&cache) * page_bytes_; }
-  bool shares(const KvCache& cache) const { return shared_.Count(&cache) > 0; }
+  bool shares(const KvCache& cache) const { return shared_.Any(&cache); }
   /// Bytes of the shared pages into which the cache would write `rows` rows from this position on.
   int64_t SharedBytesAt(const KvCache& cache, int64_t position, int64_t rows) const;
-  /// Gives the cache its own copies of them. ERRORS: as Grow.
+  /// Copies these pages, so that no other cache uses the ones that are written. ERRORS: as Grow.
   Status Unshare(KvCache* cache, int64_t position, int64_t rows);
 
   /// Shrinks the reservation to the tokens that the cache holds.
@@ -106,6 +107,7 @@ class KvPool {
   Buffer slabs_;
   std::vector<std::unique_ptr<KvCache>> caches_;
   SharedPages shared_;
+  bool can_share_ = true;
   std::vector<KvCache*> free_;  // idle slabs; LIFO, because the last one released still has memory
 };
 

@@ -39,14 +39,16 @@ void SharedPages::Remove(const KvCache* cache, int64_t page) {
   --saved_;
 }
 
-int64_t SharedPages::Count(const KvCache* cache, int64_t first) const {
+int64_t SharedPages::Count(const KvCache* cache) const {
   const auto ours = pages_.find(cache);
-  if (ours == pages_.end()) return 0;
-  return std::distance(ours->second.lower_bound(first), ours->second.end());
+  return ours == pages_.end() ? 0 : std::ssize(ours->second);
 }
 
-int64_t SharedPages::First(const KvCache* cache, int64_t first) const {
-  return pages_.at(cache).lower_bound(first)->first;
+std::optional<int64_t> SharedPages::First(const KvCache* cache, int64_t first) const {
+  const auto ours = pages_.find(cache);
+  if (ours == pages_.end()) return std::nullopt;
+  const auto found = ours->second.lower_bound(first);
+  return found == ours->second.end() ? std::nullopt : std::optional(found->first);
 }
 
 bool SharedPages::SharesAll(const KvCache* cache, const KvCache* other) const {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -21,10 +22,12 @@ class SharedPages {
   const KvCache* OtherUser(const KvCache* cache, int64_t page) const;
   /// Records that the cache no longer maps this page. REQUIRES: it has another user.
   void Remove(const KvCache* cache, int64_t page);
-  /// Number of pages of the cache from `first` on that have other users.
-  int64_t Count(const KvCache* cache, int64_t first = 0) const;
-  /// The first such page. REQUIRES: Count(cache, first) > 0.
-  int64_t First(const KvCache* cache, int64_t first = 0) const;
+  /// True if the cache has a page with other users. Constant time: asked several times per step.
+  bool Any(const KvCache* cache) const { return pages_.contains(cache); }
+  /// Number of these pages.
+  int64_t Count(const KvCache* cache) const;
+  /// The first of these pages from `first` on; nullopt = none.
+  std::optional<int64_t> First(const KvCache* cache, int64_t first = 0) const;
   /// True if `other` maps every page that the cache shares.
   bool SharesAll(const KvCache* cache, const KvCache* other) const;
   /// Number of pages that sharing saves.

@@ -50,12 +50,12 @@ bool Admission::Admit(std::unique_ptr<RunningTurn>& turn) {
   std::optional<double> restore_ms;
   const bool restores = !slot.filled();
   Slot* const history = restores ? parts_.prefixes.FindHistory(slot, *turn) : nullptr;
-  if (restores) {
-    Slot* donor = history != nullptr ? history : parts_.prefixes.FindDonor(slot, *turn);
-    if (donor != nullptr) donor->last_used = parts_.counts.steps;  // others may share it, too
-  }
+  PrefixSharing::Donor donor;
+  if (restores && history == nullptr) donor = parts_.prefixes.FindDonor(slot, *turn);
+  // Others may share it, too.
+  if (Slot* used = history != nullptr ? history : donor.slot) used->last_used = parts_.counts.steps;
   const bool has_source = parts_.fetches.HasSourceInSlot(turn->request());
-  if (Status given = AllocateMemory(slot, *turn, history); !given.ok()) {
+  if (Status given = AllocateMemory(slot, *turn, history, donor); !given.ok()) {
     if (given.code() == StatusCode::kOverloaded) return false;
     Refuse(slot, std::move(turn), std::move(given));
     return true;
@@ -110,7 +110,8 @@ void Admission::Start(Slot& slot, std::unique_ptr<RunningTurn> turn, std::option
   parts_.slots.AddRunning(std::move(turn));
 }
 
-Status Admission::AllocateMemory(Slot& slot, RunningTurn& turn, const Slot* history) {
+Status Admission::AllocateMemory(Slot& slot, RunningTurn& turn, const Slot* history,
+                                 const PrefixSharing::Donor& donor) {
   if (slot.eviction == EvictionMode::kForced) return Overloaded("its cache is still being evicted");
   KvPool& pool = parts_.slots.pool();
   const RingWindow& window = turn.request().window;
@@ -132,7 +133,7 @@ Status Admission::AllocateMemory(Slot& slot, RunningTurn& turn, const Slot* hist
     const int64_t tokens = history->sequence->BranchPoint(turn.timeline(), turn.max_reusable());
     bytes = BranchBytes(pool, turn.most_tokens() + 1 - KvCache::BranchAt(tokens, window.pinned));
   }
-  const int64_t shareable = history == nullptr ? parts_.prefixes.ShareableBytes(slot, turn) : 0;
+  const int64_t shareable = parts_.prefixes.ShareableBytes(slot, turn, donor);
   const int64_t own_bytes = std::max<int64_t>(0, bytes - shareable);
   if (!MakeRoom(slot, turn, own_bytes + branch_bytes, 1 + branches)) return Overloaded("no slot yet");
   // MakeRoom may have evicted it, if it had the only slot.
@@ -140,11 +141,11 @@ Status Admission::AllocateMemory(Slot& slot, RunningTurn& turn, const Slot* hist
     return Overloaded("the parent cache was evicted before the branch was made");
   KvCache* cache = pool.Lend(window);
   if (shareable > 0) {
-    parts_.prefixes.SharePages(slot, turn, cache);
     // MakeRoom may have evicted the donor.
+    if (donor.slot->sequence->has_cache()) pool.Share(cache, *donor.slot->sequence->cache(), donor.tokens);
     if (bytes + branch_bytes - pool.reserved_bytes(*cache) > pool.free_bytes()) {
       pool.Release(cache);
-      return Overloaded("the cache to share with was evicted");
+      return Overloaded("no pages could be shared");
     }
   }
   Status given = AsPermanent(pool.Grow(cache, bytes));

@@ -32,12 +32,11 @@ int64_t PrefixSharing::SharedTokensWith(const Slot& other, const Slot& slot, con
   return shared == 0 || sequences_.Loads(other.sequence->cache()) ? 0 : shared;
 }
 
-Slot* PrefixSharing::FindDonor(const Slot& slot, const RunningTurn& turn) const {
-  Slot* donor = nullptr;
-  int64_t most = kMinSharedTokens - 1;
+PrefixSharing::Donor PrefixSharing::FindDonor(const Slot& slot, const RunningTurn& turn) const {
+  Donor donor;
   for (Slot* other : slots_.cached()) {
     const int64_t shared = SharedTokensWith(*other, slot, turn);
-    if (shared > most) donor = other, most = shared;
+    if (shared >= std::max(kMinSharedTokens, donor.tokens + 1)) donor = {other, shared};
   }
   return donor;
 }
@@ -46,8 +45,7 @@ bool PrefixSharing::HasMuchLongerDonor(const Slot& slot, const RunningTurn& turn
   if (!slot.filled() || slot.sequence->cache()->history() != nullptr) return false;
   const int64_t own = slot.sequence->SharedPrefix(turn.timeline(), turn.max_reusable());
   if (turn.max_reusable() < own + kMinAwaitedTokens) return false;  // most turns: only their new tokens are missing
-  const Slot* donor = FindDonor(slot, turn);
-  return donor != nullptr && SharedTokensWith(*donor, slot, turn) >= own + kMinAwaitedTokens;
+  return FindDonor(slot, turn).tokens >= own + kMinAwaitedTokens;
 }
 
 int64_t PrefixSharing::PromisedTokens(const RunningTurn& other, const RunningTurn& turn) const {
@@ -116,51 +114,43 @@ int64_t PrefixSharing::StoredTokens(const Slot& slot, const RunningTurn& turn) c
                                turn.max_reusable()));
 }
 
-std::pair<Slot*, int64_t> PrefixSharing::BestDonor(const Slot& slot, const RunningTurn& turn) const {
-  Slot* donor = FindDonor(slot, turn);
-  const int64_t shared = donor == nullptr ? 0 : SharedTokensWith(*donor, slot, turn);
-  return shared < StoredTokens(slot, turn) ? std::pair<Slot*, int64_t>() : std::pair(donor, shared);
-}
-
-int64_t PrefixSharing::ShareableBytes(const Slot& slot, const RunningTurn& turn) const {
-  const auto [donor, shared] = BestDonor(slot, turn);
-  return donor == nullptr ? 0 : slots_.pool().ShareableBytes(*donor->sequence->cache(), shared);
-}
-
-void PrefixSharing::SharePages(const Slot& slot, const RunningTurn& turn, KvCache* cache) {
-  const auto [donor, shared] = BestDonor(slot, turn);
-  if (donor != nullptr) slots_.pool().Share(cache, *donor->sequence->cache(), shared);
+int64_t PrefixSharing::ShareableBytes(const Slot& slot, const RunningTurn& turn, const Donor& donor) const {
+  if (donor.slot == nullptr || donor.tokens < StoredTokens(slot, turn)) return 0;
+  return slots_.pool().ShareableBytes(*donor.slot->sequence->cache(), donor.tokens);
 }
 
 bool PrefixSharing::CanFill(const Slot& slot, const RunningTurn& turn) const {
-  return !slots_.pool().shares(*slot.sequence->cache()) || FindDonor(slot, turn) != nullptr;
+  return !slots_.pool().shares(*slot.sequence->cache()) || FindDonor(slot, turn).slot != nullptr;
 }
 
 std::optional<double> PrefixSharing::Fill(Slot& slot, const RunningTurn& turn) {
-  const Slot* donor = FindDonor(slot, turn);
-  const int64_t shared = donor == nullptr ? 0 : SharedTokensWith(*donor, slot, turn), stored = StoredTokens(slot, turn);
+  const Donor donor = FindDonor(slot, turn);
+  const int64_t stored = StoredTokens(slot, turn);
   std::optional<double> restore_ms;
   const bool shares = slots_.pool().shares(*slot.sequence->cache());
-  if (!shares && (donor == nullptr || shared < stored)) restore_ms = fetches_.Restore(slot, turn.request(), stored);
-  if (donor == nullptr || restore_ms) return restore_ms;
-  Share(slot, *donor, shared, turn.request().forked_from != 0 || stored > 0);
+  if (!shares && (donor.slot == nullptr || donor.tokens < stored)) {
+    restore_ms = fetches_.Restore(slot, turn.request(), stored);
+  }
+  if (donor.slot == nullptr || restore_ms) return restore_ms;
+  Share(slot, donor, turn.request().forked_from != 0 || stored > 0);
   if (KvCache* cache = slot.sequence->cache(); cache->state().used()) {
     // The next conversation with this history finds a boundary where this one departs from it.
-    cache->SetShared(donor->sequence->CommonTokens(turn.timeline(), turn.max_reusable()));
+    cache->SetShared(donor.slot->sequence->CommonTokens(turn.timeline(), turn.max_reusable()));
   }
   return std::nullopt;
 }
 
-void PrefixSharing::Share(Slot& slot, const Slot& donor, int64_t shared, bool own) {
-  const auto bytes = static_cast<int64_t>(slot.sequence->Adopt(*donor.sequence, shared, own));
-  const KvCache &to = *slot.sequence->cache(), &from = *donor.sequence->cache();
+void PrefixSharing::Share(Slot& slot, const Donor& donor, bool own) {
+  const Sequence& source = *donor.slot->sequence;
+  const auto bytes = static_cast<int64_t>(slot.sequence->Adopt(source, donor.tokens, own));
+  const KvCache &to = *slot.sequence->cache(), &from = *source.cache();
   const KvPool::Range pages = slots_.pool().SharedRange(to, from);
   for (const auto [begin, end] : {KvPool::Range{0, pages.begin}, KvPool::Range{pages.end, bytes}}) {
     if (begin == end) continue;
     memory_.CopyOnDevice(static_cast<std::byte*>(to.slab()) + begin, static_cast<std::byte*>(from.slab()) + begin,
                          static_cast<size_t>(end - begin));
   }
-  counts_.tokens_shared += static_cast<uint64_t>(shared);
+  counts_.tokens_shared += static_cast<uint64_t>(donor.tokens);
 }
 
 }  // namespace ringside

@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <utility>
 
 #include "engine/engine_options.h"
 #include "engine/loop/cache_fetches.h"
@@ -25,8 +24,13 @@ class PrefixSharing {
                 EngineStats* counts)
       : memory_(memory), slots_(slots), fetches_(fetches), sequences_(sequences), counts_(*counts) {}
 
-  /// The timeline of the same tenant whose slot has the longest prefix of the turn; null = too short.
-  Slot* FindDonor(const Slot& slot, const RunningTurn& turn) const;
+  /// A timeline of the same tenant, and the number of the turn's first tokens that its slot has.
+  struct Donor {
+    Slot* slot = nullptr;  // null = none has enough
+    int64_t tokens = 0;
+  };
+  /// The one with the longest prefix of the turn.
+  Donor FindDonor(const Slot& slot, const RunningTurn& turn) const;
   /// True if another slot has a much longer prefix of the turn than the timeline's own cache: a client that first
   /// prefills instructions and tools alone (generate: false) then sends a history that another timeline has.
   bool HasMuchLongerDonor(const Slot& slot, const RunningTurn& turn) const;
@@ -36,10 +40,8 @@ class PrefixSharing {
   bool ShouldAwait(const Slot& slot, const RunningTurn& turn) const;
   /// Makes the timeline's empty cache a branch of `history`'s. REQUIRES: FindHistory's result, still in its slot.
   void BranchOff(Slot& slot, const RunningTurn& turn, const Slot& history);
-  /// Bytes of whole pages that the timeline's cache can share with FindDonor's result instead of copying them.
-  int64_t ShareableBytes(const Slot& slot, const RunningTurn& turn) const;
-  /// Lets the empty cache share them. REQUIRES: no reservation.
-  void SharePages(const Slot& slot, const RunningTurn& turn, KvCache* cache);
+  /// Bytes of whole pages that the timeline's cache can share with the donor; 0 if the tiers have a longer prefix.
+  int64_t ShareableBytes(const Slot& slot, const RunningTurn& turn, const Donor& donor) const;
   /// False if the cache shares pages with a donor that is no longer one.
   bool CanFill(const Slot& slot, const RunningTurn& turn) const;
   /// Fills the timeline's empty cache from another slot or from the tiers' answer, whichever has the longer prefix.
@@ -53,11 +55,9 @@ class PrefixSharing {
   int64_t StoredTokens(const Slot& slot, const RunningTurn& turn) const;
   /// Number of the turn's first tokens that `other` computes and has not computed yet; 0 = none.
   int64_t PromisedTokens(const RunningTurn& other, const RunningTurn& turn) const;
-  /// FindDonor's result, and the number of tokens, if the tiers' answer has no longer prefix; null otherwise.
-  std::pair<Slot*, int64_t> BestDonor(const Slot& slot, const RunningTurn& turn) const;
   /// Gives the timeline's empty cache the donor's rows of the turn's first tokens: copies those in pages that are not
   /// shared.
-  void Share(Slot& slot, const Slot& donor, int64_t shared, bool own);
+  void Share(Slot& slot, const Donor& donor, bool own);
 
   SlabMemory& memory_;
   SlotTable& slots_;

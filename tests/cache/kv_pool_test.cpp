@@ -86,8 +86,11 @@ struct PageBackend final : ForwardingBackend {
     committed -= static_cast<int64_t>(bytes);
     ForwardingBackend::Decommit(data, bytes);
   }
+  Status Share(void* to, const void* from, size_t bytes) override {
+    return refuses_sharing ? Unavailable("no") : ForwardingBackend::Share(to, from, bytes);
+  }
   int64_t committed = 0;
-  bool fails = false;
+  bool fails = false, refuses_sharing = false;
 };
 
 class KvMemoryTest : public testing::Test {
@@ -252,6 +255,22 @@ TEST_F(KvMemoryTest, SharesWholePagesOfAPrefix) {
   EXPECT_EQ(pool->shared_bytes(), 0);
   pool->Release(third);
   EXPECT_EQ(pool->reserved_bytes(), 0);
+}
+
+// A caller that counts on shareable bytes must not wait for them forever.
+TEST_F(KvMemoryTest, MemoryThatRefusesToShareIsNotAskedAgain) {
+  auto pool = KvPool::Make(backend_, shape_, 2, 12 * kPage);
+  ASSERT_TRUE(pool.ok());
+  KvCache *first = pool->Lend(window_), *second = pool->Lend(window_);
+  ASSERT_TRUE(pool->Grow(first, pool->BytesFor(window_, 100)).ok());
+  Write(first, 100);
+  EXPECT_EQ(pool->ShareableBytes(*first, 100), 3 * kPage);
+  backend_.refuses_sharing = true;
+  EXPECT_EQ(pool->Share(second, *first, 100).end, 0);
+  EXPECT_FALSE(pool->shares(*second));
+  EXPECT_EQ(pool->ShareableBytes(*first, 100), 0);
+  EXPECT_TRUE(pool->Grow(second, 4 * kPage).ok());
+  EXPECT_EQ(pool->reserved_bytes(), 8 * kPage);
 }
 
 TEST_F(KvMemoryTest, UnsharingWaitsForMemory) {

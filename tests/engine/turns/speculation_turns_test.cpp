@@ -377,7 +377,7 @@ TEST_P(RunningAhead, PenaltiesAreSampledOneAfterTheOther) {
   EXPECT_EQ(drafting_->network.most_rows_sampled(), 1);
 }
 
-// The last token of the second prompt is a step of its own, with drafts, and the first turn's step ahead.
+// The last token of the second prompt is computed alone, with drafts, in a step that the first turn runs ahead.
 TEST_P(RunningAhead, DraftsBesideARowThatAwaitsItsToken) {
   Start({.prefill_chunk = 64});
   for (uint64_t round = 1; round <= 5; ++round) {
