@@ -45,8 +45,8 @@ class SlabMemory {
   virtual bool Committed(const void* /*data*/, size_t /*bytes*/, int64_t /*timeout_us*/) { return true; }
   /// Decommits the pages. Operations issued before may still use them, later ones must not.
   virtual void Decommit(void* data, size_t bytes) = 0;
-  /// Maps the committed pages of `from` to these addresses as well, which have none. Later writes through one of them
-  /// are visible through all. Pages stay committed until Decommit by their last user.
+  /// Maps the committed pages of `from` also to the addresses `to`, which have no pages. Later writes to either are
+  /// visible in both. Pages stay committed until their last user calls Decommit.
   /// ERRORS: kUnavailable, if this memory cannot; kOverloaded. Then nothing changes.
   virtual Status Share(void* /*to*/, const void* /*from*/, size_t /*bytes*/) {
     return Unavailable("this memory cannot share pages");

@@ -46,7 +46,7 @@ std::byte* WithHugePages(std::byte* p, size_t bytes) {
   return p;
 }
 
-/// Replaces what is mapped at these addresses; false if the system refuses.
+/// Replaces the mapping of these addresses; false if the system refuses.
 bool MapAt(std::byte* at, size_t bytes, int access, int flags, int file, int64_t place) {
   return mmap(at, bytes, access, flags | MAP_FIXED, file, place) != MAP_FAILED;
 }
@@ -113,16 +113,18 @@ void Memory::UnmapFile(std::byte* data, size_t bytes, bool frees) {
 
 bool Memory::MoveToFile(std::byte* data, size_t bytes) {
   if (file_ < 0) file_ = memfd_create("ringside shared pages", MFD_CLOEXEC);
+  if (file_ < 0) return false;
   const int64_t place = file_bytes_;
-  file_bytes_ += static_cast<int64_t>(bytes);
-  if (file_ < 0 || ftruncate(file_, file_bytes_) != 0) return false;
   // Unlike a store to a mapping, a write reports that memory is lacking.
-  for (size_t done = 0; done < bytes;) {
-    const ssize_t n = pwrite(file_, data + done, bytes - done, place + static_cast<off_t>(done));
-    if (n <= 0) return false;
-    done += static_cast<size_t>(n);
+  size_t done = 0;
+  for (ssize_t n = 1; n > 0 && done < bytes; done += static_cast<size_t>(std::max<ssize_t>(n, 0))) {
+    n = pwrite(file_, data + done, bytes - done, place + static_cast<off_t>(done));
   }
-  if (!MapAt(data, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_, place)) return false;
+  if (done < bytes || !MapAt(data, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_, place)) {
+    CHECK_EQ(ftruncate(file_, place), 0);  // frees the bytes that were written
+    return false;
+  }
+  file_bytes_ += static_cast<int64_t>(bytes);
   file_pages_[data] = {place, bytes};
   return true;
 }
@@ -183,7 +185,7 @@ void Memory::Free(void* data, size_t bytes) {
     arenas_.erase(it);
     return;
   }
-  file_pages_.erase(file_pages_.lower_bound(p), file_pages_.lower_bound(p + bytes));
+  UnmapFile(p, bytes, /*frees=*/true);
   Unmap(p, std::max<size_t>(bytes, 1));
 }
 

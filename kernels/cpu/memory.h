@@ -50,7 +50,7 @@ class Memory {
   };
   /// Moves anonymous memory to the file. False if the system has no memory.
   bool MoveToFile(std::byte* data, size_t bytes);
-  /// Moves what is not there yet, and maps it to `to` as well.
+  /// Moves the pages that are not in the file yet, and maps all of them to `to` as well.
   bool ShareLocked(std::byte* to, std::byte* from, size_t bytes);
   /// Reserves addresses again that were mapped to the file; `frees`: the file's pages have no other user.
   void UnmapFile(std::byte* data, size_t bytes, bool frees);

@@ -1,9 +1,13 @@
 // Creation of a backend, its memory and its thread pool.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <atomic>
 #include <cstring>
+#include <filesystem>
 #include <numeric>
+#include <string>
+#include <system_error>
 
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/formats/half.h"
@@ -58,6 +62,36 @@ TEST(Memory, CopiesBothWays) {
   backend->Synchronize();
   backend->CopyToHost(&out, b.data(), 8);
   EXPECT_EQ(out, in);
+}
+
+/// Bytes of the file that backs shared pages; -1 = this process has none.
+int64_t SharedFileBytes() {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    const std::string target = std::filesystem::read_symlink(entry.path(), gone).string();
+    struct stat found {};
+    if (target.find("ringside shared pages") != std::string::npos && stat(entry.path().c_str(), &found) == 0)
+      return found.st_blocks * 512;
+  }
+  return -1;
+}
+
+TEST(Memory, SharedPagesLeaveWithTheirRange) {
+  auto backend = MakeBackend("", 1);
+  const int64_t page = backend->page_bytes(int64_t{1} << 30);
+  const auto bytes = static_cast<size_t>(2 * page);
+  {
+    Buffer range = std::move(backend->Reserve(2 * bytes).value());
+    auto* from = static_cast<std::byte*>(range.data());
+    ASSERT_TRUE(backend->Commit(from, bytes).ok());
+    std::memset(from, 1, bytes);
+    ASSERT_TRUE(backend->Share(from + bytes, from, bytes).ok());
+    EXPECT_EQ(SharedFileBytes(), 2 * page);
+    backend->Unshare(from, static_cast<size_t>(page));
+    backend->Decommit(from + bytes, static_cast<size_t>(page));
+    EXPECT_EQ(SharedFileBytes(), page) << "the last user of a page frees it";
+  }
+  EXPECT_EQ(SharedFileBytes(), 0) << "so does the end of the range, with pages that are still shared";
 }
 
 TEST(Memory, AllocatesAndFreesWeightsOfAnySize) {

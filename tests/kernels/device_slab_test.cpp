@@ -52,7 +52,7 @@ TEST_P(DeviceSlab, SharedPagesAreOneMemory) {
   ASSERT_TRUE(backend_->Commit(to + 2 * one, one).ok());
   backend_->CopyOnDevice(to + 2 * one, from + 2 * one, one);
   EXPECT_EQ(Read(second), want);
-  // The second gets a page of its own again.
+  // The second leaves one page and gets a new one.
   backend_->Unshare(to + one, one);
   ASSERT_TRUE(backend_->Commit(to + one, one).ok());
   backend_->CopyToDevice(to + one, other.data(), one);

@@ -26,18 +26,15 @@ void PageMapper::Start(int device, DevicePages* pages) {
   pthread_setname_np(thread_.native_handle(), "page mapper");
 }
 
-void PageMapper::Map(std::byte* at, size_t pages) {
-  Push({at, pages, Job::Kind::kMap});
-  mappings_.push_back({at, at + pages * pages_->page_bytes(), given_});
-}
+void PageMapper::Map(std::byte* at, size_t pages) { Share(at, nullptr, pages); }
 
 void PageMapper::Share(std::byte* at, const std::byte* from, size_t pages) {
-  Push({at, pages, Job::Kind::kShare, from});
+  Push({.at = at, .pages = pages, .maps = true, .from = from});
   mappings_.push_back({at, at + pages * pages_->page_bytes(), given_});
 }
 
 void PageMapper::Unmap(std::byte* at, size_t pages, bool frees, std::vector<cudaEvent_t> after) {
-  Push({at, pages, frees ? Job::Kind::kUnmap : Job::Kind::kUnshare, nullptr, std::move(after)});
+  Push({.at = at, .pages = pages, .frees = frees, .after = std::move(after)});
 }
 
 void PageMapper::Push(Job job) {
@@ -102,8 +99,7 @@ void PageMapper::Do(const Job& job) {
     CHECK_CUDA(cudaEventSynchronize(event));
     CHECK_CUDA(cudaEventDestroy(event));
   }
-  const bool unmaps = job.kind == Job::Kind::kUnmap || job.kind == Job::Kind::kUnshare;
-  if (unmaps) return pages_->Unmap(job.at, job.pages, job.kind == Job::Kind::kUnmap);
+  if (!job.maps) return pages_->Unmap(job.at, job.pages, job.frees);
   const bool mapped = job.from == nullptr ? pages_->Map(job.at, job.pages) : pages_->Share(job.at, job.from, job.pages);
   if (!mapped) RecordDeviceError(__FILE__, __LINE__, "a page could not be mapped");
 }

@@ -26,7 +26,7 @@ class PageMapper {
 
   void Start(int device, DevicePages* pages);
   void Map(std::byte* at, size_t pages);
-  /// Maps the pages of `from` as well.
+  /// Maps the pages of `from` to these addresses, too; free pages if it is null.
   void Share(std::byte* at, const std::byte* from, size_t pages);
   /// Waits for these events first, then destroys them. `frees`: the pages are mapped nowhere else.
   void Unmap(std::byte* at, size_t pages, bool frees, std::vector<cudaEvent_t> after);
@@ -41,8 +41,9 @@ class PageMapper {
   struct Job {
     std::byte* at;
     size_t pages;
-    enum class Kind { kMap, kShare, kUnmap, kUnshare } kind;
-    const std::byte* from = nullptr;
+    bool maps = false;
+    const std::byte* from = nullptr;  // mapping: pages to share; null = free ones
+    bool frees = false;               // unmapping: the pages are mapped nowhere else
     std::vector<cudaEvent_t> after = {};
   };
   struct Mapping {  // a mapping that may still be pending
