@@ -141,7 +141,7 @@ int64_t KvPool::ShareableBytes(const KvCache& from, int64_t tokens) const {
   return std::max<int64_t>(0, end - begin) * page_bytes_;
 }
 
-KvPool::Range KvPool::Share(KvCache* cache, const KvCache& from, int64_t tokens) {
+SlabRange KvPool::Share(KvCache* cache, const KvCache& from, int64_t tokens) {
   CHECK_EQ(cache->reserved_pages_, 0);
   const int64_t pages = ShareableBytes(from, tokens) / page_bytes_, begin = Pages(shape_.state.bytes());
   CHECK_LE(begin + pages, from.reserved_pages_);
@@ -155,7 +155,7 @@ KvPool::Range KvPool::Share(KvCache* cache, const KvCache& from, int64_t tokens)
   return SharedRange(*cache, from);
 }
 
-KvPool::Range KvPool::SharedRange(const KvCache& cache, const KvCache& from) const {
+SlabRange KvPool::SharedRange(const KvCache& cache, const KvCache& from) const {
   const std::optional<int64_t> begin = shared_.First(&cache);
   if (!begin || !shared_.SharesAll(&cache, &from)) return {};
   return {*begin * page_bytes_, (*begin + shared_.Count(&cache)) * page_bytes_};

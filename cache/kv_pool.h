@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "cache/kv_cache.h"
 #include "cache/shared_pages.h"
+#include "kernels/slab_run.h"
 #include "kernels/tensor.h"
 
 namespace ringside {
@@ -64,12 +65,9 @@ class KvPool {
   /// Maps these pages to the cache, reserves them and those before them, and returns the range of the shared ones in
   /// its slab: empty if memory is lacking or refuses to share. REQUIRES: the cache has no reservation; both have the
   /// same window; `from` holds all rows of its first `tokens` tokens.
-  struct Range {
-    int64_t begin = 0, end = 0;  // bytes
-  };
-  Range Share(KvCache* cache, const KvCache& from, int64_t tokens);
+  SlabRange Share(KvCache* cache, const KvCache& from, int64_t tokens);
   /// The range that the cache shares with `from`, if that has every page that the cache shares; else empty.
-  Range SharedRange(const KvCache& cache, const KvCache& from) const;
+  SlabRange SharedRange(const KvCache& cache, const KvCache& from) const;
   /// Bytes of the pages that the cache shares.
   int64_t SharedBytes(const KvCache& cache) const { return shared_.Count(&cache) * page_bytes_; }
   bool shares(const KvCache& cache) const { return shared_.Any(&cache); }

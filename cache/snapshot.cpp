@@ -59,6 +59,27 @@ int64_t TilesPerChunk(const KvShape& shape, const SlabMemory& memory) {
   return std::clamp<int64_t>(memory.slab_chunk_bytes() / shape.tile_bytes(), 1, kMost);
 }
 
+/// The runs without the whole tiles of the range.
+std::vector<SlabRun> Without(SlabRange range, const KvShape& shape, const std::vector<SlabRun>& runs) {
+  const int64_t tile_bytes = shape.tile_bytes();
+  range = {shape.TileBegin((range.begin - shape.state.bytes() + tile_bytes - 1) / tile_bytes),
+           shape.TileBegin((range.end - shape.state.bytes()) / tile_bytes)};
+  std::vector<SlabRun> out;
+  const auto add = [&](const SlabRun& run, int64_t begin, int64_t end) {
+    if (begin < end) out.push_back({begin, end - begin, run.host + (begin - run.offset)});
+  };
+  for (const SlabRun& run : runs) {
+    const int64_t end = run.offset + run.bytes;
+    if (run.count > 1 || end <= range.begin || run.offset >= range.end) {
+      out.push_back(run);
+      continue;
+    }
+    add(run, run.offset, range.begin);
+    add(run, range.end, end);
+  }
+  return out;
+}
+
 }  // namespace
 
 int64_t SnapshotChunkBytes(const KvShape& shape, const SlabMemory& memory) {
@@ -249,7 +270,7 @@ Status Snapshot::Restore(KvCache& cache, SlabMemory& memory, const SnapshotProof
 }
 
 Result<PendingRestore> Snapshot::BeginRestore(KvCache& cache, SlabMemory& memory, const SnapshotProof& proof,
-                                              int64_t wanted) const {
+                                              int64_t wanted, SlabRange present) const {
   RETURN_IF_ERROR(CheckFits(proof, cache.shape()));
   cache.Reset(header_.window);
   if (!complete()) return Corruption("snapshot: chunks are missing");
@@ -266,6 +287,7 @@ Result<PendingRestore> Snapshot::BeginRestore(KvCache& cache, SlabMemory& memory
     cache.Reset(header_.window);
     return status;
   }
+  if (present.end > 0) runs = Without(present, cache.shape(), runs);
   if (!runs.empty() && !RINGSIDE_DEFECT("rows_not_restored")) {
     pending.ticket = memory.LoadSlab(cache.shape(), cache.slab(), runs);
   }

@@ -129,14 +129,18 @@ class Snapshot {
   Status CheckFits(const SnapshotProof& proof, const KvShape& shape) const;
   /// Restores ring, rows and base into `cache`, of any ring size that CheckFits accepts. The cache may be used at once;
   /// keep the result until the copies are done. If it has more boundaries than the cache has slots, the one before
-  /// `wanted` is among the restored ones (StateMarks::turn). ERRORS: kMismatch as CheckFits; kCorruption if no ring can
-  /// be in this state or bytes are missing. The cache is empty after an error.
+  /// `wanted` is among the restored ones (StateMarks::turn). `present`: bytes of the slab that already have these rows
+  /// and are not copied. ERRORS: kMismatch as CheckFits; kCorruption if no ring can be in this state or bytes are
+  /// missing. The cache is empty after an error.
   Result<PendingRestore> BeginRestore(KvCache& cache, SlabMemory& memory, const SnapshotProof& proof,
-                                      int64_t wanted = 0) const;
+                                      int64_t wanted = 0, SlabRange present = {}) const;
   /// BeginRestore, then waits for the copies.
   Status Restore(KvCache& cache, SlabMemory& memory, const SnapshotProof& proof) const;
 
   const SnapshotHeader& header() const { return header_; }
+  /// Identity of the rows; a snapshot from the tiers has none until it is set (SavedOrigins).
+  const RowOrigins& origins() const { return origins_; }
+  void set_origins(const RowOrigins& origins) { origins_ = origins; }
   const std::vector<SnapshotChunk>& chunks() const { return chunks_; }
   /// Bytes of all chunks, present or not.
   int64_t chunk_bytes() const;

@@ -96,6 +96,7 @@ SequenceStorage::Saved SequenceStorage::Offer(const std::string& owner, Sequence
   PendingSave save{owner, &cache, 0,
                    Snapshot::BeginCapture(cache, memory_, proof, sequence.tokens(), sequence.replay_start(), base)};
   save.snapshot = save.capture.snapshot.header().id;
+  origins_.Note(save.capture.snapshot);
   ++counts_.captures;
   const int64_t copied = CopiedBytes(save.capture.snapshot, base);
   counts_.captured_bytes += static_cast<uint64_t>(copied);
@@ -215,8 +216,9 @@ SequenceStorage::FetchPlan SequenceStorage::PlanFetch(const std::string& owner, 
   return plan;
 }
 
-std::optional<double> SequenceStorage::Restore(const Result<FetchedSnapshot>& fetched, const RingWindow& window,
-                                               int adapter, int64_t wanted, Sequence& sequence) {
+std::optional<double> SequenceStorage::Restore(const Result<FetchedSnapshot>& fetched, SlabRange present,
+                                               const RingWindow& window, int adapter, int64_t wanted,
+                                               Sequence& sequence) {
   const int64_t begin = clock_.MonotonicNs();
   Status status = fetched.status();
   if (status.ok() && !(fetched->snapshot.header().window == window))
@@ -229,8 +231,8 @@ std::optional<double> SequenceStorage::Restore(const Result<FetchedSnapshot>& fe
   }
   PendingLoad load{sequence.cache(), false, 0, 0, {}};
   if (status.ok()) {
-    auto begun =
-        fetched->snapshot.BeginRestore(*sequence.cache(), memory_, {storage_.FingerprintUnder(adapter)}, wanted);
+    auto begun = fetched->snapshot.BeginRestore(*sequence.cache(), memory_, {storage_.FingerprintUnder(adapter)},
+                                                wanted, present);
     status = begun.status();
     if (begun.ok()) load.restore = std::move(*begun);
   }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cache/saved_origins.h"
 #include "engine/engine.h"
 #include "engine/sequence.h"
 
@@ -72,11 +73,13 @@ class SequenceStorage {
     int64_t deadline_ns = 0;
   };
   FetchPlan PlanFetch(const std::string& owner, int64_t tokens);
+  /// Completes a snapshot from the tiers.
+  void AttachOrigins(Snapshot* snapshot) const { origins_.Attach(snapshot); }
   /// Starts to load the tiers' answer into the sequence's cache, which then continues at position `wanted`, and returns
-  /// the time since the request. nullopt, and an empty cache, if the answer is an error, damaged, or does not fit.
-  /// REQUIRES: the cache is empty and has the wanted window.
-  std::optional<double> Restore(const Result<FetchedSnapshot>& fetched, const RingWindow& window, int adapter,
-                                int64_t wanted, Sequence& sequence);
+  /// the time since the request. `present` as in Snapshot::BeginRestore. nullopt, and an empty cache, if the answer is
+  /// an error, damaged, or does not fit. REQUIRES: the cache is empty and has the wanted window.
+  std::optional<double> Restore(const Result<FetchedSnapshot>& fetched, SlabRange present,
+                                const RingWindow& window, int adapter, int64_t wanted, Sequence& sequence);
 
   /// Records the speed of a prefill step.
   void NotePrefill(int64_t tokens, int64_t took_ns);
@@ -112,6 +115,7 @@ class SequenceStorage {
   double bytes_per_ns_ = 0;         // best rate
   int64_t saving_bytes_ = 0;        // all snapshots in saves_
   int64_t copied_in_round_ = 0;     // out of slots
+  SavedOrigins origins_;
 };
 
 }  // namespace ringside

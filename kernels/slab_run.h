@@ -6,6 +6,11 @@
 
 namespace ringside {
 
+/// Bytes of a slab.
+struct SlabRange {
+  int64_t begin = 0, end = 0;
+};
+
 /// Consecutive whole tiles of a slab, or bytes of its recurrent state (offset + bytes <= KvShape::state.bytes()), and
 /// their place in host memory, in the same order.
 struct SlabRun {

@@ -52,8 +52,6 @@ bool Admission::Admit(std::unique_ptr<RunningTurn>& turn) {
   Slot* const history = restores ? parts_.prefixes.FindHistory(slot, *turn) : nullptr;
   PrefixSharing::Donor donor;
   if (restores && history == nullptr) donor = parts_.prefixes.FindDonor(slot, *turn);
-  // Others may share it, too.
-  if (Slot* used = history != nullptr ? history : donor.slot) used->last_used = parts_.counts.steps;
   const bool has_source = parts_.fetches.HasSourceInSlot(turn->request());
   if (Status given = AllocateMemory(slot, *turn, history, donor); !given.ok()) {
     if (given.code() == StatusCode::kOverloaded) return false;
@@ -110,8 +108,7 @@ void Admission::Start(Slot& slot, std::unique_ptr<RunningTurn> turn, std::option
   parts_.slots.AddRunning(std::move(turn));
 }
 
-Status Admission::AllocateMemory(Slot& slot, RunningTurn& turn, const Slot* history,
-                                 const PrefixSharing::Donor& donor) {
+Status Admission::AllocateMemory(Slot& slot, RunningTurn& turn, Slot* history, const PrefixSharing::Donor& donor) {
   if (slot.eviction == EvictionMode::kForced) return Overloaded("its cache is still being evicted");
   KvPool& pool = parts_.slots.pool();
   const RingWindow& window = turn.request().window;
@@ -133,7 +130,13 @@ Status Admission::AllocateMemory(Slot& slot, RunningTurn& turn, const Slot* hist
     const int64_t tokens = history->sequence->BranchPoint(turn.timeline(), turn.max_reusable());
     bytes = BranchBytes(pool, turn.most_tokens() + 1 - KvCache::BranchAt(tokens, window.pinned));
   }
-  const int64_t shareable = parts_.prefixes.ShareableBytes(slot, turn, donor);
+  if (slot.fetch) slot.fetch->present = {};
+  PrefixSharing::Donor pages;
+  if (history == nullptr) pages = parts_.prefixes.PageDonor(slot, turn, donor);
+  // The next step uses it, and others may share it, too: MakeRoom evicts it last.
+  if (Slot* used = history != nullptr ? history : pages.slot) used->last_used = parts_.counts.steps + 1;
+  const int64_t shareable =
+      pages.slot != nullptr ? pool.ShareableBytes(*pages.slot->sequence->cache(), pages.tokens) : 0;
   const int64_t own_bytes = std::max<int64_t>(0, bytes - shareable);
   if (!MakeRoom(slot, turn, own_bytes + branch_bytes, 1 + branches)) return Overloaded("no slot yet");
   // MakeRoom may have evicted it, if it had the only slot.
@@ -142,7 +145,7 @@ Status Admission::AllocateMemory(Slot& slot, RunningTurn& turn, const Slot* hist
   KvCache* cache = pool.Lend(window);
   if (shareable > 0) {
     // MakeRoom may have evicted the donor.
-    if (donor.slot->sequence->has_cache()) pool.Share(cache, *donor.slot->sequence->cache(), donor.tokens);
+    if (pages.slot->sequence->has_cache()) parts_.prefixes.SharePages(slot, cache, pages);
     if (bytes + branch_bytes - pool.reserved_bytes(*cache) > pool.free_bytes()) {
       pool.Release(cache);
       return Overloaded("no pages could be shared");

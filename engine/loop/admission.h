@@ -72,7 +72,7 @@ class Admission {
   /// Gives the turn memory for its cache, and a slot if it has none: from free slots, or by evicting the least recently
   /// used idle timelines, which are saved first. `history`: the timeline whose cache it branches off, or null. ERRORS:
   /// kOverloaded: the victims are busy or still being copied out, try again; anything else is permanent.
-  Status AllocateMemory(Slot& slot, RunningTurn& turn, const Slot* history, const PrefixSharing::Donor& donor);
+  Status AllocateMemory(Slot& slot, RunningTurn& turn, Slot* history, const PrefixSharing::Donor& donor);
   /// Lends the slots and the memory of the turn's beams, which are available.
   Status AttachBranches(RunningTurn& turn);
   /// True if the memory of the turn's cache is backed. Makes running turns wait for it only briefly.

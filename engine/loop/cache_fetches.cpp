@@ -104,7 +104,9 @@ void CacheFetches::Take(FetchedMessage message) {
   Slot* slot = slots_.Find(message.timeline);
   if (slot == nullptr) return;
   std::optional<PendingFetch>& fetch = slot->fetch;
-  if (fetch && fetch->ticket == message.ticket) fetch->answer.emplace(std::move(message.fetched));
+  if (!fetch || fetch->ticket != message.ticket) return;
+  fetch->answer.emplace(std::move(message.fetched));
+  if (fetch->answer->ok()) sequences_.AttachOrigins(&(*fetch->answer)->snapshot);
 }
 
 bool CacheFetches::IsFetching(const Slot& slot) const {
@@ -122,7 +124,8 @@ void CacheFetches::Cancel(Slot& slot) {
 
 std::optional<double> CacheFetches::Restore(Slot& slot, const TurnRequest& request, int64_t wanted) {
   if (!slot.fetch || slot.fetch->ticket == 0 || !slot.fetch->answer) return std::nullopt;
-  return sequences_.Restore(*slot.fetch->answer, request.window, request.adapter, wanted, *slot.sequence);
+  return sequences_.Restore(*slot.fetch->answer, slot.fetch->present, request.window, request.adapter, wanted,
+                            *slot.sequence);
 }
 
 bool CacheFetches::HasLongerCopy(const Slot& slot, const RunningTurn& turn) const {

@@ -17,6 +17,9 @@ constexpr int64_t kMinAwaitedTokens = 256;
 /// False for a failed turn that still runs because its next step was launched ahead: its rows may be NaN.
 bool HasSoundRows(const RunningTurn* turn) { return turn == nullptr || turn->finished() != FinishReason::kError; }
 
+/// Whether the timeline's cache shares pages that have the rows of the tiers' answer.
+bool HasRowsOfAnswer(const Slot& slot) { return slot.fetch && slot.fetch->answer && slot.fetch->present.end > 0; }
+
 }  // namespace
 
 int64_t PrefixSharing::SharedTokensWith(const Slot& other, const Slot& slot, const RunningTurn& turn) const {
@@ -114,21 +117,40 @@ int64_t PrefixSharing::StoredTokens(const Slot& slot, const RunningTurn& turn) c
                                turn.max_reusable()));
 }
 
-int64_t PrefixSharing::ShareableBytes(const Slot& slot, const RunningTurn& turn, const Donor& donor) const {
-  if (donor.slot == nullptr || donor.tokens < StoredTokens(slot, turn)) return 0;
-  return slots_.pool().ShareableBytes(*donor.slot->sequence->cache(), donor.tokens);
+PrefixSharing::Donor PrefixSharing::PageDonor(const Slot& slot, const RunningTurn& turn, const Donor& donor) const {
+  if (donor.tokens >= StoredTokens(slot, turn)) return donor;
+  const Snapshot& stored = (*slot.fetch->answer)->snapshot;
+  const RingWindow& window = stored.header().window;
+  // Later rows would overwrite those in the pages.
+  const bool wraps = stored.header().next - window.pinned > slots_.pool().shape().ring_rows();
+  Donor out;
+  for (Slot* other : slots_.cached()) {
+    if (wraps || other->tenant != turn.request().tenant || !HasSoundRows(other->turn)) continue;
+    const KvCache* cache = other->sequence->cache();
+    if (cache->history() != nullptr || !(cache->ring().window() == window) || sequences_.Loads(cache)) continue;
+    const int64_t tokens = stored.origins().Compare(cache->ring().origins()).common;
+    if (tokens >= std::max(kMinSharedTokens, out.tokens + 1) && cache->ring().CanRollBack(tokens))
+      out = {other, tokens, true};
+  }
+  return out;
+}
+
+void PrefixSharing::SharePages(Slot& slot, KvCache* cache, const Donor& pages) {
+  const SlabRange range = slots_.pool().Share(cache, *pages.slot->sequence->cache(), pages.tokens);
+  if (pages.of_answer) slot.fetch->present = {range.begin, range.end};
 }
 
 bool PrefixSharing::CanFill(const Slot& slot, const RunningTurn& turn) const {
-  return !slots_.pool().shares(*slot.sequence->cache()) || FindDonor(slot, turn).slot != nullptr;
+  return !slots_.pool().shares(*slot.sequence->cache()) || HasRowsOfAnswer(slot) ||
+         FindDonor(slot, turn).slot != nullptr;
 }
 
 std::optional<double> PrefixSharing::Fill(Slot& slot, const RunningTurn& turn) {
   const Donor donor = FindDonor(slot, turn);
   const int64_t stored = StoredTokens(slot, turn);
   std::optional<double> restore_ms;
-  const bool shares = slots_.pool().shares(*slot.sequence->cache());
-  if (!shares && (donor.slot == nullptr || donor.tokens < stored)) {
+  const bool shares_others = slots_.pool().shares(*slot.sequence->cache()) && !HasRowsOfAnswer(slot);
+  if (!shares_others && (donor.slot == nullptr || donor.tokens < stored)) {
     restore_ms = fetches_.Restore(slot, turn.request(), stored);
   }
   if (donor.slot == nullptr || restore_ms) return restore_ms;
@@ -144,8 +166,8 @@ void PrefixSharing::Share(Slot& slot, const Donor& donor, bool own) {
   const Sequence& source = *donor.slot->sequence;
   const auto bytes = static_cast<int64_t>(slot.sequence->Adopt(source, donor.tokens, own));
   const KvCache &to = *slot.sequence->cache(), &from = *source.cache();
-  const KvPool::Range pages = slots_.pool().SharedRange(to, from);
-  for (const auto [begin, end] : {KvPool::Range{0, pages.begin}, KvPool::Range{pages.end, bytes}}) {
+  const SlabRange pages = slots_.pool().SharedRange(to, from);
+  for (const auto [begin, end] : {SlabRange{0, pages.begin}, SlabRange{pages.end, bytes}}) {
     if (begin == end) continue;
     memory_.CopyOnDevice(static_cast<std::byte*>(to.slab()) + begin, static_cast<std::byte*>(from.slab()) + begin,
                          static_cast<size_t>(end - begin));

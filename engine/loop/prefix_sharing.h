@@ -28,6 +28,7 @@ class PrefixSharing {
   struct Donor {
     Slot* slot = nullptr;  // null = none has enough
     int64_t tokens = 0;
+    bool of_answer = false;  // its rows are those of the tiers' answer, whatever the tokens
   };
   /// The one with the longest prefix of the turn.
   Donor FindDonor(const Slot& slot, const RunningTurn& turn) const;
@@ -40,9 +41,12 @@ class PrefixSharing {
   bool ShouldAwait(const Slot& slot, const RunningTurn& turn) const;
   /// Makes the timeline's empty cache a branch of `history`'s. REQUIRES: FindHistory's result, still in its slot.
   void BranchOff(Slot& slot, const RunningTurn& turn, const Slot& history);
-  /// Bytes of whole pages that the timeline's cache can share with the donor; 0 if the tiers have a longer prefix.
-  int64_t ShareableBytes(const Slot& slot, const RunningTurn& turn, const Donor& donor) const;
-  /// False if the cache shares pages with a donor that is no longer one.
+  /// The timeline with which a new cache shares pages: `donor`, or one that has the same rows as the tiers' answer if
+  /// that has the longer prefix.
+  Donor PageDonor(const Slot& slot, const RunningTurn& turn, const Donor& donor) const;
+  /// Lets the cache share these pages. REQUIRES: PageDonor's result; no reservation.
+  void SharePages(Slot& slot, KvCache* cache, const Donor& pages);
+  /// False if the cache shares pages with a donor that is no longer one, and not those of the tiers' answer.
   bool CanFill(const Slot& slot, const RunningTurn& turn) const;
   /// Fills the timeline's empty cache from another slot or from the tiers' answer, whichever has the longer prefix.
   /// Returns the restore time, if it restored.

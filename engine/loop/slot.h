@@ -23,6 +23,8 @@ struct PendingFetch {
   std::optional<Result<FetchedSnapshot>> answer;
   bool forked = false;  // a copy under the turn's owner was requested
   int64_t bytes = 0;    // size of the stored cache, once requested
+  // Of the slab of the timeline's cache: shared pages that have the answer's rows.
+  SlabRange present = {};
 };
 
 /// What becomes of a slot once its cache has been saved. The first three are cancelled if the timeline is wanted

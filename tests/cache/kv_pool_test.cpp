@@ -226,7 +226,7 @@ TEST_F(KvMemoryTest, SharesWholePagesOfAPrefix) {
   ASSERT_TRUE(pool->Grow(first, pool->BytesFor(window_, 100)).ok());
   Write(first, 100);  // 8 tiles: the last one is begun
   EXPECT_EQ(pool->ShareableBytes(*first, 90), 3 * kPage) << "6 of 7 tiles are whole";
-  const KvPool::Range shared = pool->Share(second, *first, 90);
+  const SlabRange shared = pool->Share(second, *first, 90);
   EXPECT_EQ(shared.begin, 0);
   EXPECT_EQ(shared.end, 3 * kPage);
   second->Adopt(*first, 90);
@@ -316,7 +316,7 @@ TEST_F(KvMemoryTest, NoPageIsLostOrAllocatedTwice) {
         const int64_t tokens = from->ring().next();
         KvCache* cache = tokens > window_.memory_len ? nullptr : pool->Lend(window_);
         if (cache == nullptr) break;
-        const KvPool::Range shared = pool->Share(cache, *from, tokens);
+        const SlabRange shared = pool->Share(cache, *from, tokens);
         if (!pool->Grow(cache, pool->BytesFor(window_, tokens)).ok()) {
           pool->Release(cache);
           break;

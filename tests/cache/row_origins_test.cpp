@@ -4,11 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <random>
 #include <vector>
 
 #include "cache/kv_pool.h"
 #include "cache/ring.h"
+#include "cache/saved_origins.h"
 #include "cache/snapshot.h"
 #include "kernels/backend.h"
 #include "tests/cache/whole_cache.h"
@@ -158,6 +160,58 @@ TEST(RowOrigins, SnapshotsInMemoryKeepThem) {
   auto decoded = Snapshot::Decode(std::as_bytes(std::span(bytes)));
   ASSERT_TRUE(decoded.ok() && decoded->Restore(*read, *backend, {}).ok());
   EXPECT_EQ(saved->ring().origins().Compare(read->ring().origins()).common, 0) << "bytes have no origins";
+  SavedOrigins origins;
+  origins.Note(snapshot);
+  origins.Attach(&*decoded);
+  ASSERT_TRUE(decoded->Restore(*read, *backend, {}).ok());
+  EXPECT_EQ(saved->ring().origins().Compare(read->ring().origins()).common, 50);
+}
+
+TEST(SavedOrigins, ForgetTheOldest) {
+  const auto backend = std::move(*MakeCpuBackend({.threads = 1}));
+  const RingWindow window{4, 64, Eviction::kToken};
+  auto pool = KvPool::Make(*backend, MakeKvShape(1, 1, 4, DType::kF32, 4, 64, 16), 1);
+  ASSERT_TRUE(pool.ok());
+  KvCache* cache = LendWhole(*pool, window);
+  cache->ring().Append(5);
+  SavedOrigins origins;
+  std::vector<Snapshot> snapshots;
+  for (size_t i = 0; i < SavedOrigins::kMost + 2; ++i) {
+    Snapshot snapshot = Snapshot::Capture(*cache, *backend, {}, std::vector<int32_t>(5), 0);
+    origins.Note(snapshot);
+    snapshot.set_origins({});
+    if (i < 3 || i > SavedOrigins::kMost) snapshots.push_back(std::move(snapshot));
+  }
+  const auto known = [&](Snapshot& snapshot) {
+    origins.Attach(&snapshot);
+    return snapshot.origins().rows() == 5;
+  };
+  EXPECT_FALSE(known(snapshots[0]));
+  EXPECT_FALSE(known(snapshots[1]));
+  EXPECT_TRUE(known(snapshots[2]));
+  EXPECT_TRUE(known(snapshots.back()));
+}
+
+// The pages in the middle belong to another cache, too.
+TEST(SnapshotRestore, LeavesTheTilesThatArePresent) {
+  const auto backend = std::move(*MakeCpuBackend({.threads = 1}));
+  const RingWindow window{20, 96, Eviction::kToken};
+  auto pool = KvPool::Make(*backend, MakeKvShape(2, 1, 4, DType::kF32, 20, 96, 16), 2);
+  ASSERT_TRUE(pool.ok());
+  KvCache *saved = LendWhole(*pool, window), *restored = LendWhole(*pool, window);
+  saved->ring().Append(100);
+  const auto bytes = static_cast<size_t>(saved->shape().HeldBytes(100, 20));
+  std::memset(saved->slab(), 1, bytes), std::memset(restored->slab(), 2, bytes);
+  const Snapshot snapshot = Snapshot::Capture(*saved, *backend, {}, std::vector<int32_t>(100), 0);
+  // From within tile 1 to within tile 4: 2 and 3 are whole.
+  const int64_t begin = saved->shape().TileBegin(1) + 8, end = saved->shape().TileBegin(4) + 8;
+  auto pending = snapshot.BeginRestore(*restored, *backend, {}, 0, {begin, end});
+  ASSERT_TRUE(pending.ok());
+  if (pending->ticket != 0) backend->WaitForCopy(pending->ticket);
+  const auto* slab = static_cast<const char*>(restored->slab());
+  const auto value_at = [&](int64_t tile) { return slab[saved->shape().TileBegin(tile)]; };
+  for (const int64_t tile : {0, 1, 4, 5, 6}) EXPECT_EQ(value_at(tile), 1) << tile;
+  for (const int64_t tile : {2, 3}) EXPECT_EQ(value_at(tile), 2) << tile;
 }
 
 }  // namespace

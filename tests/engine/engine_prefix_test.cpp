@@ -99,6 +99,27 @@ TEST_P(EnginePrefixTest, ACommonPrefixIsInMemoryOnce) {
   EXPECT_EQ(engine_->stats().kv_bytes_shared, 0);
 }
 
+// Three conversations take turns in the slots of two.
+TEST_P(EnginePrefixTest, RestoredCachesShareTheirPrefixAgain) {
+  constexpr size_t kShared = 512;
+  StartLong(2, 256, true, 16 * 4096);
+  const auto turn = [](TimelineId i, uint64_t number, size_t own) {
+    SubmittedTurn out = Begin(i, kShared, own);
+    out.request.turn = number, out.request.owner = "s" + std::to_string(i);
+    return out;
+  };
+  for (TimelineId i = 1; i <= 3; ++i) RunRight(turn(i, i, 10));
+  int restored = 0;
+  for (uint64_t number = 9; number < 15; ++number) {
+    const auto i = static_cast<TimelineId>(1 + number % 3);
+    const TurnEnd end = RunRight(turn(i, number, 10 * (number / 3 - 1)));
+    restored += end.report.source == CacheSource::kHost ? 1 : 0;
+    EXPECT_GE(end.report.tokens_reused, static_cast<int64_t>(kShared + 10)) << number;
+    EXPECT_EQ(engine_->stats().kv_bytes_shared, 4 * 4096) << number;
+  }
+  EXPECT_GE(restored, 3);
+}
+
 TEST_P(EnginePrefixTest, MuchLongerPrefixReplacesAShortCache) {
   StartLong(4);
   RunRight(Begin(1, 500));
