@@ -63,8 +63,8 @@ Result<ModelFiles> OpenCheckedFiles(const std::string& path, const Backend& back
   return files;
 }
 
-Result<ModelFacts> ReadModelFacts(const std::string& path, const Backend& backend) {
-  ASSIGN_OR_RETURN(const ModelFiles files, OpenCheckedFiles(path, backend));
+Result<ModelFacts> ReadModelFacts(const std::string& path, const Backend& backend, DraftLayer draft) {
+  ASSIGN_OR_RETURN(const ModelFiles files, OpenCheckedFiles(path, backend, draft));
   std::unordered_map<std::string_view, int64_t> bytes;
   for (const FileTensor& tensor : files.tensors) bytes.emplace(tensor.name, StoredBytes(tensor));
   ModelFacts facts{.spec = files.plan.spec};

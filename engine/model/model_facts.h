@@ -26,10 +26,12 @@ NetworkShape ShapeOf(const ModelSpec& spec);
 struct ModelFacts {
   ModelSpec spec;
   int64_t weight_bytes = 0;  // of all weights, as stored
-  int64_t token_bytes = 0;   // of the weights that one token reads: no unused experts, no embedding table
+  // Of the weights that one token reads: no unused experts, no embedding table, but the draft layer if it is planned.
+  int64_t token_bytes = 0;
 };
 
 /// ERRORS: as OpenCheckedFiles.
-Result<ModelFacts> ReadModelFacts(const std::string& path, const Backend& backend);
+Result<ModelFacts> ReadModelFacts(const std::string& path, const Backend& backend,
+                                  DraftLayer draft = DraftLayer::kSkip);
 
 }  // namespace ringside

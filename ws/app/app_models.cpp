@@ -87,13 +87,24 @@ Status CheckShared(const ServerConfig& config, const ModelSpec& spec) {
       static_cast<double>(spec.layer_weights()) / 1e9));
 }
 
-/// Checks by the files' headers that the weights fit, before they are read. Faults of the files are reported by the
-/// load.
-Status CheckWeightsFit(const ServerConfig& config, const Processes& processes, const std::vector<ModelCopy>& copies) {
+DraftLayer DraftLayerOf(const ServerConfig& config) {
+  return SpeculationOf(config) == Speculation::kMtp ? DraftLayer::kPlan : DraftLayer::kSkip;
+}
+
+Status CheckDraftLayer(const ServerConfig& config, const ModelSpec& spec) {
+  if (config.speculation != Speculation::kMtp || spec.draft_layers > 0) return Status::Ok();
+  return InvalidArgument(
+      fmt::format("--speculate: the model '{}' has no layer for multi-token prediction; set ngram", spec.name));
+}
+
+/// Checks by the files' headers that the weights fit and have the wanted layers, before they are read. Faults of the
+/// files are reported by the load.
+Status CheckHeaders(const ServerConfig& config, const Processes& processes, const std::vector<ModelCopy>& copies) {
   if (config.load_format != LoadFormat::kAuto || processes.count() > 1) return Status::Ok();
   const Backend& first = *copies.front().ranks.front();
-  const Result<ModelFacts> facts = ReadModelFacts(config.model, first);
+  const Result<ModelFacts> facts = ReadModelFacts(config.model, first, DraftLayerOf(config));
   if (!facts.ok()) return Status::Ok();
+  RETURN_IF_ERROR(CheckDraftLayer(config, facts->spec));
   if (const auto free = first.free_bytes()) {
     return CheckWeights(facts->weight_bytes / LayoutOf(config).ranks(), static_cast<int64_t>(*free),
                         "free memory of the device");
@@ -104,15 +115,11 @@ Status CheckWeightsFit(const ServerConfig& config, const Processes& processes, c
 Status Load(const ServerConfig& config, Processes& processes, ModelCopy& copy) {
   const std::vector<Backend*> ranks = Pointers(copy.ranks);
   const int stages = LayoutOf(config).stages;
-  const DraftLayer draft = SpeculationOf(config) == Speculation::kMtp ? DraftLayer::kPlan : DraftLayer::kSkip;
-  ASSIGN_OR_RETURN(copy.model, processes.count() > 1
-                                   ? Model::Load(config.model, ranks, stages, config.load_format, processes)
-                                   : Model::Load(config.model, ranks, stages, config.load_format, draft));
-  if (config.speculation == Speculation::kMtp && !copy.model->has_draft_layer()) {
-    return InvalidArgument(
-        fmt::format("--speculate: the model '{}' has no layer for multi-token prediction; set ngram",
-                    copy.model->spec().name));
-  }
+  ASSIGN_OR_RETURN(copy.model,
+                   processes.count() > 1
+                       ? Model::Load(config.model, ranks, stages, config.load_format, processes)
+                       : Model::Load(config.model, ranks, stages, config.load_format, DraftLayerOf(config)));
+  RETURN_IF_ERROR(CheckDraftLayer(config, copy.model->spec()));
   return copy.model->LoadAdapters(config.adapters);
 }
 
@@ -128,7 +135,7 @@ Status LoadModels(const ServerConfig& config, Processes& processes, std::vector<
   for (size_t i = 0; i < copies->size(); ++i) {
     ASSIGN_OR_RETURN((*copies)[i].ranks, MakeBackends(config, processes, static_cast<int>(i)));
   }
-  RETURN_IF_ERROR(CheckWeightsFit(config, processes, *copies));
+  RETURN_IF_ERROR(CheckHeaders(config, processes, *copies));
   {
     const ProgressReport progress("loading " + config.model);
     std::vector<Status> loaded(copies->size());

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "engine/model/model_facts.h"
 #include "tests/engine/model/drafted_answers.h"
 
 namespace ringside {
@@ -46,6 +47,16 @@ class DraftingModels : public ::testing::TestWithParam<const char*> {
 
 INSTANTIATE_TEST_SUITE_P(Families, DraftingModels, ::testing::ValuesIn(kDrafting),
                          [](const auto& info) { return std::string(info.param); });
+
+TEST_P(DraftingModels, CountTheDraftLayerAmongTheirWeights) {
+  const auto without = ReadModelFacts(folder(), *backend_),
+             with = ReadModelFacts(folder(), *backend_, DraftLayer::kPlan);
+  ASSERT_TRUE(without.ok() && with.ok());
+  EXPECT_EQ(without->spec.draft_layers, 0);
+  EXPECT_EQ(with->spec.draft_layers, 1);
+  // At least the projection of the token and the state before it, in 16 bits.
+  EXPECT_GE(with->weight_bytes - without->weight_bytes, 4 * with->spec.hidden * with->spec.hidden);
+}
 
 TEST_P(DraftingModels, DraftLikeTheReference) {
   const std::unique_ptr<Model> model = Load();

@@ -57,6 +57,14 @@ def test_store_path_that_cannot_be_created(refusal, tmp_path):
     assert refusal("--store-path", nowhere).endswith(f'--store-path: "{nowhere}" cannot be made: No such file or directory')
 
 
+def test_draft_layer_that_the_model_lacks(start):
+    server = start("--speculate", "mtp", ready=False)
+    assert server.wait(30) != 0
+    said = server.tail()
+    assert "has no layer for multi-token prediction; set ngram" in said
+    assert "loading" not in said, "refused by the headers"
+
+
 def test_folder_of_models_instead_of_a_model(refusal, tmp_path):
     (tmp_path / "below").mkdir()
     first = tiny_model.make(tmp_path / "below" / "first.gguf")
