@@ -13,6 +13,9 @@ namespace {
 
 // This fraction of all memory is reserved for running turns when another turn starts.
 constexpr int64_t kRunningShare = 64;
+// A conversation that sends its next turn while its cache is being saved keeps it, and the turn that wanted the memory
+// waits on, but not longer than this in all.
+constexpr int64_t kMemoryPatienceNs = 200'000'000;
 // Time per round that running turns wait for the memory of new turns: enough for that of a small cache.
 constexpr int64_t kMemoryWaitUs = 1000;
 
@@ -199,7 +202,8 @@ bool Admission::MakeRoom(const Slot& slot, const RunningTurn& turn, int64_t byte
     const bool first = parts_.slots.running().empty() && unplaced_turns_ == 0 && unplaced_bytes_ == 0;
     if (next == nullptr && first) next = parts_.slots.PickIdleVictim(&slot, /*waiting=*/true);
     if (next != nullptr) {
-      if (!parts_.eviction.Evict(*next)) break;
+      const bool insists = parts_.clock.MonotonicNs() - turn.clock().submitted_ns() > kMemoryPatienceNs;
+      if (!parts_.eviction.Evict(*next, insists)) break;
       continue;
     }
     std::optional<Preemption> next_preempted = PickRunningVictim(turn);

@@ -35,10 +35,11 @@ void CacheEviction::AfterSave(Slot& slot, SequenceStorage::Saved saved) {
   Drop(slot);
 }
 
-bool CacheEviction::Evict(Slot& slot) {
+bool CacheEviction::Evict(Slot& slot, bool insists) {
   if (!slot.sequence->cache()->saved() && !sequences_.MayCopyMore()) return false;
   ++counts_.slots_taken;
-  SaveAndDrop(slot, slot.busy() ? EvictionMode::kForced : EvictionMode::kAnyway);
+  const bool forced = slot.busy() || (insists && sequences_.Keeps(slot.owner, *slot.sequence->cache()));
+  SaveAndDrop(slot, forced ? EvictionMode::kForced : EvictionMode::kAnyway);
   return true;
 }
 

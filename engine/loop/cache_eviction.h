@@ -38,9 +38,9 @@ class CacheEviction {
   /// Saves the cache, then returns it: at once if the tiers have it or would not keep it, otherwise when the copy is
   /// done. REQUIRES: as Drop.
   void SaveAndDrop(Slot& slot, EvictionMode eviction);
-  /// Evicts the cache, even if its turns are queued: after a save, or at once if no tier would keep it. False: retry in
-  /// the next round.
-  bool Evict(Slot& slot);
+  /// Evicts the cache, even if its turns are queued: after a save, or at once if no tier would keep it. With `insists`
+  /// also if a turn arrives during the save, unless no tier would keep it. False: retry in the next round.
+  bool Evict(Slot& slot, bool insists);
   /// Preempts the turn: evicts its KV cache and requeues it at the head of its tenant's queue. Increments `count`.
   /// REQUIRES: the turn is running and has no part in the step in flight.
   void Preempt(RunningTurn& turn, uint64_t* count);

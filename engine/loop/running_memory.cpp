@@ -47,7 +47,7 @@ bool RunningMemory::Reclaim(const RunningTurn& turn, std::vector<RunningTurn*>* 
   if (wanted <= pool.free_bytes() + slots_.EvictingBytes()) return false;
   Slot* next = slots_.PickIdleVictim(nullptr, /*waiting=*/false);
   if (next == nullptr) next = slots_.PickIdleVictim(nullptr, /*waiting=*/true);
-  if (next != nullptr) return eviction_.Evict(*next);
+  if (next != nullptr) return eviction_.Evict(*next, /*insists=*/false);
   // Skip turns with beams: they have all the memory they will need, and they end.
   auto last = running->end();
   while ((*--last)->branches() > 0) CHECK(last != running->begin());

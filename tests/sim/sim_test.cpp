@@ -384,6 +384,19 @@ INSTANTIATE_TEST_SUITE_P(Loads, OverloadTest,
                                          Overload{"request", kRequests, 143.6, 737.2, 0, 0, 49, 3182, 2946}),
                          [](const auto& info) { return std::string(info.param.role); });
 
+// The caches of 32 agents outgrow the memory, and their conversations continue sooner than a cache can be saved. Then a
+// turn whose cache was evicted takes the next one's, or it would wait 9 s.
+TEST(Simulation, NoTurnStarvesForMemoryAmongConversationsWithoutPauses) {
+  const auto result =
+      RunLoad("llama-3-8b.h200", {.scenario = "agents", .seconds = 120},
+              {"--slots", "300", "--kv-cache-mb", "60000", "--memory-len", "49152", "--host-cache-mb", "131072"});
+  ASSERT_TRUE(result.ok()) << result.status().ToString();
+  const SimReport report = ReportOf(*result);
+  ASSERT_EQ(report.roles.size(), 1U);
+  EXPECT_LE(report.roles[0].later_ms.p99, 1500);
+  EXPECT_GE(report.tokens_per_second, 1250);
+}
+
 // Four tenants at a time that fill the device and 60 with a short turn now and then.
 TEST(Simulation, NothingStarvesAmongManyTenants) {
   std::vector<PlannedConversation> load;
